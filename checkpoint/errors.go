@@ -1,6 +1,9 @@
 package checkpoint
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // MismatchError means that a key's checkpoint belongs to another Stream than the one that wants to resume from it.
 // Options.Reset discards such a checkpoint.
@@ -46,11 +49,8 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	holder := e.Holder
-	if holder == "" {
-		holder = "another process"
-	}
-	return fmt.Sprintf("%s is in use by %s: end that process first, or use another store", e.Store, holder)
+	return fmt.Sprintf("%s is in use by %s: end that process first, or use another store",
+		e.Store, cmp.Or(e.Holder, "another process"))
 }
 
 // FencedError means that another process has taken over the Store, or that the Store has been deleted. It is final: the

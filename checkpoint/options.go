@@ -43,16 +43,11 @@ type Options struct {
 }
 
 func (o *Options) check() (Options, error) {
-	var c Options
-	if o != nil {
-		c = *o
-	}
+	c := *cmp.Or(o, &Options{})
 	c.Interval = cmp.Or(c.Interval, time.Second)
 	c.Events = cmp.Or(c.Events, 1000)
 	c.CommitTimeout = cmp.Or(c.CommitTimeout, 10*time.Second)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	invalid := func(field string, value any) error {
 		return fmt.Errorf("checkpoint options: invalid %s %v: must not be negative", field, value)
 	}

@@ -94,9 +94,4 @@ type Cluster struct {
 }
 
 // String returns the UID, or the Address if there is no UID.
-func (c Cluster) String() string {
-	if c.UID != "" {
-		return c.UID
-	}
-	return c.Address
-}
+func (c Cluster) String() string { return cmp.Or(c.UID, c.Address) }

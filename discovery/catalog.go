@@ -125,7 +125,16 @@ func (c *catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
 		if r.Name == "" || r.Kind == "" || len(r.Verbs) == 0 || strings.Contains(r.Name, "/") {
 			continue // malformed, of no use without verbs, or a subresource
 		}
-		c.resources = append(c.resources, newResource(gv, r))
+		c.resources = append(c.resources, gvr.Resource{
+			GroupVersionResource: gv.WithResource(r.Name),
+			Kind:                 r.Kind,
+			Singular:             r.SingularName,
+			ShortNames:           r.ShortNames,
+			Categories:           r.Categories,
+			Namespaced:           r.Namespaced,
+			Verbs:                r.Verbs,
+			StorageVersionHash:   r.StorageVersionHash,
+		})
 	}
 }
 
@@ -141,19 +150,6 @@ func preferredFirst(g *metav1.APIGroup) []string {
 	return versions
 }
 
-func newResource(gv schema.GroupVersion, r metav1.APIResource) gvr.Resource {
-	return gvr.Resource{
-		GroupVersionResource: gv.WithResource(r.Name),
-		Kind:                 r.Kind,
-		Singular:             r.SingularName,
-		ShortNames:           r.ShortNames,
-		Categories:           r.Categories,
-		Namespaced:           r.Namespaced,
-		Verbs:                r.Verbs,
-		StorageVersionHash:   r.StorageVersionHash,
-	}
-}
-
 // unavailable returns an error about the failed APIs that keep accepts, or nil if
 // there are none.
 func (c *catalog) unavailable(ref gvr.Ref, keep func(schema.GroupVersion) bool) error {
@@ -162,11 +158,6 @@ func (c *catalog) unavailable(ref gvr.Ref, keep func(schema.GroupVersion) bool) 
 		return nil
 	}
 	return &UnavailableError{Ref: ref, GroupVersions: apis, Err: reason}
-}
-
-// watchables returns the watchable resources of oneVersionEach.
-func (c *catalog) watchables() []gvr.Resource {
-	return slices.DeleteFunc(c.oneVersionEach(), func(r gvr.Resource) bool { return !r.ClusterWatch() })
 }
 
 // oneVersionEach returns each resource once: in its first version that can be

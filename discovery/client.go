@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,12 +42,8 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	if c.QPS == 0 && c.RateLimiter == nil {
 		c.QPS = -1
 	}
-	if c.Timeout == 0 {
-		c.Timeout = 32 * time.Second
-	}
-	if c.UserAgent == "" {
-		c.UserAgent = rest.DefaultKubernetesUserAgent()
-	}
+	c.Timeout = cmp.Or(c.Timeout, 32*time.Second)
+	c.UserAgent = cmp.Or(c.UserAgent, rest.DefaultKubernetesUserAgent())
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &conditionalTransport{next: guard.Impatient(guard.WrapDiscovery(next))}
 	})

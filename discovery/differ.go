@@ -15,8 +15,8 @@ import (
 // It does no I/O.
 type differ struct {
 	resources     map[schema.GroupResource]reported
-	unknownAPIs   map[schema.GroupVersion]bool // reported as Unknown
-	unknownServer bool                         // reported as Unknown
+	unknownAPIs   failures // reported as Unknown
+	unknownServer bool     // reported as Unknown
 	synced        bool
 }
 
@@ -59,14 +59,11 @@ func (d *differ) updateAPIs(c *catalog) (known, unknown []Change) {
 		}
 	}
 	for _, gv := range slices.SortedFunc(maps.Keys(c.failed), compareAPIs) {
-		if !d.unknownAPIs[gv] {
+		if d.unknownAPIs[gv] == nil {
 			unknown = append(unknown, Change{Type: Unknown, Resource: onlyAPI(gv), Err: c.failed[gv]})
 		}
 	}
-	d.unknownAPIs = map[schema.GroupVersion]bool{}
-	for gv := range c.failed {
-		d.unknownAPIs[gv] = true
-	}
+	d.unknownAPIs = c.failed
 	return known, unknown
 }
 

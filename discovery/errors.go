@@ -96,15 +96,15 @@ func joinNames[T fmt.Stringer](all []T) string {
 
 // joinErrors is errors.Join with a message on one line. It wraps the first errors only.
 func joinErrors(errs []error) (all error) {
-	for _, err := range errs[:min(len(errs), maxListed)] {
-		if all == nil {
+	for i, err := range errs {
+		switch {
+		case i == 0:
 			all = err
-		} else {
+		case i == maxListed:
+			return fmt.Errorf("%w; and %d more", all, len(errs)-maxListed)
+		default:
 			all = fmt.Errorf("%w; %w", all, err)
 		}
-	}
-	if more := len(errs) - maxListed; more > 0 {
-		return fmt.Errorf("%w; and %d more", all, more)
 	}
 	return all
 }

@@ -80,10 +80,8 @@ func match(name string, r gvr.Resource) int {
 	case strings.EqualFold(name, r.Kind+"List"):
 		return byListKind
 	}
-	for _, short := range r.ShortNames {
-		if strings.EqualFold(name, short) {
-			return byShortName
-		}
+	if slices.ContainsFunc(r.ShortNames, func(short string) bool { return strings.EqualFold(name, short) }) {
+		return byShortName
 	}
 	return noMatch
 }

@@ -2,10 +2,13 @@ package discovery
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"time"
 
 	clientdiscovery "k8s.io/client-go/discovery"
+
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
 // poll is one reading of the server's discovery documents.
@@ -40,11 +43,10 @@ func (ps *polls) end() (completed bool) {
 	if p.catalog != nil {
 		ps.succeeded = p
 	}
-	if p.catalog == nil && p.err == nil {
-		return false
+	if completed = p.catalog != nil || p.err != nil; completed {
+		ps.completed = p
 	}
-	ps.completed = p
-	return true
+	return completed
 }
 
 // after returns a completed poll with a number above n, or nil. It prefers a
@@ -93,18 +95,18 @@ func (r *Resolver) await(ctx context.Context, n uint64, immediately bool, poll f
 		case s.run != nil:
 			r.run(ctx, s.run)
 		default:
-			waitUntil(ctx, s.updated, s.due)
+			wait.Sleep(ctx, s.most, s.updated)
 		}
 	}
 }
 
 // step is what a caller that awaits a poll does next: return completed, run a poll,
-// or wait until updated is closed or the time is due.
+// or wait until updated is closed.
 type step struct {
 	completed *poll
 	run       *poll
 	updated   <-chan struct{}
-	due       time.Time // zero while another caller polls
+	most      time.Duration // how long to wait: until a poll is due; for ever while another caller polls
 }
 
 func (r *Resolver) nextStep(n uint64, immediately bool, interval time.Duration) step {
@@ -114,24 +116,12 @@ func (r *Resolver) nextStep(n uint64, immediately bool, interval time.Duration) 
 		return step{completed: p}
 	}
 	if r.polls.running != nil {
-		return step{updated: r.updated}
+		return step{updated: r.updated, most: math.MaxInt64}
 	}
 	if due := r.schedule.next(interval); !immediately && due.After(time.Now()) {
-		return step{updated: r.updated, due: due}
+		return step{updated: r.updated, most: time.Until(due)}
 	}
 	return step{run: r.polls.start()}
-}
-
-func waitUntil(ctx context.Context, updated <-chan struct{}, due time.Time) {
-	if !due.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, due)
-		defer cancel()
-	}
-	select {
-	case <-updated:
-	case <-ctx.Done():
-	}
 }
 
 // run runs p, which is the running poll. The poll counts as canceled if ctx ends

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -106,8 +107,8 @@ func (r *Resolver) Watchables(ctx context.Context) ([]gvr.Resource, error) {
 			return nil, err
 		}
 	}
-	all := func(schema.GroupVersion) bool { return true }
-	return c.watchables(), c.unavailable(gvr.Ref{}, all)
+	watchable := slices.DeleteFunc(c.oneVersionEach(), func(r gvr.Resource) bool { return !r.ClusterWatch() })
+	return watchable, c.unavailable(gvr.Ref{}, func(schema.GroupVersion) bool { return true })
 }
 
 // cached returns the last successful poll, or nil if it is too old, and the number

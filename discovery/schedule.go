@@ -23,10 +23,9 @@ const (
 	maxBackoff  = 30 * time.Second
 )
 
-// refreshDelays are the times after the last Refresh at which to poll again. A
-// server publishes its discovery documents after it serves a type: up to 1.7 s
-// later when idle, and more when busy. A poll that finds a change does not end
-// the series, because that change need not be the one that caused the Refresh.
+// refreshDelays are the times after the last Refresh at which to poll again (see
+// Refresh). A poll that finds a change does not end the series, because that
+// change need not be the one that caused the Refresh.
 var refreshDelays = [...]time.Duration{
 	400 * time.Millisecond, time.Second, 1800 * time.Millisecond, 3 * time.Second, 6 * time.Second,
 }

@@ -38,17 +38,16 @@ type Resource struct {
 // ClusterWatch reports whether the server supports a cluster-wide list and
 // watch: of all objects of a cluster-scoped resource, or of all namespaces. It
 // says nothing about the caller's permissions.
-func (r Resource) ClusterWatch() bool { return r.listWatch() }
+//
+// Both verbs are required: only a list reports what exists at the start and what a
+// gap hid, and only a watch reports what happens afterwards.
+func (r Resource) ClusterWatch() bool {
+	return len(r.Verbs) == 0 || slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
+}
 
 // NamespacedWatch reports whether the server supports a list and watch of a
 // single namespace. It says nothing about the caller's permissions.
-func (r Resource) NamespacedWatch() bool { return r.Namespaced && r.listWatch() }
-
-// listWatch requires both verbs: only a list reports what exists at the start
-// and what a gap hid, and only a watch reports what happens afterwards.
-func (r Resource) listWatch() bool {
-	return len(r.Verbs) == 0 || slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
-}
+func (r Resource) NamespacedWatch() bool { return r.Namespaced && r.ClusterWatch() }
 
 // GroupVersionKind returns the kind of the resource's objects in the resource's
 // own group and version.

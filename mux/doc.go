@@ -22,9 +22,4 @@
 //
 // There is no order between sources. With Latest, states that an object passed through while the loop was busy are not
 // delivered, nor is an object that came and went meanwhile.
-//
-// # Errors
-//
-// New and Add return a [*stream.OptionsError]. A run ends with the cause of its context or with a [*SourceError],
-// which may wrap a [*stream.PanicError].
 package mux

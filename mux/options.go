@@ -97,19 +97,14 @@ const (
 
 // check returns a copy of o with its defaults filled in.
 func (o *Options) check() (Options, error) {
-	var c Options
-	if o != nil {
-		c = *o
-	}
+	c := *cmp.Or(o, &Options{})
+	c.Overflow = cmp.Or(c.Overflow, Block)
 	err := cmp.Or(
 		checkNumber("BufferEvents", int64(c.BufferEvents)),
 		checkNumber("BufferBytes", c.BufferBytes),
-		checkNumber("ConcurrentSnapshots", int64(c.ConcurrentSnapshots)))
+		checkNumber("ConcurrentSnapshots", int64(c.ConcurrentSnapshots)),
+		c.Overflow.check())
 	if err != nil {
-		return c, err
-	}
-	c.Overflow = cmp.Or(c.Overflow, Block)
-	if err := c.Overflow.check(); err != nil {
 		return c, err
 	}
 	c.BufferEvents = cmp.Or(c.BufferEvents, defaultEvents)
@@ -118,18 +113,13 @@ func (o *Options) check() (Options, error) {
 	if c.OnError == nil {
 		c.OnError = func(string, error) Decision { return Fail }
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, nil
 }
 
 // check returns a copy of o with its defaults taken from all.
 func (o *SourceOptions) check(all Options) (SourceOptions, error) {
-	var c SourceOptions
-	if o != nil {
-		c = *o
-	}
+	c := *cmp.Or(o, &SourceOptions{})
 	if err := checkNumber("BufferEvents", int64(c.BufferEvents)); err != nil {
 		return c, err
 	}

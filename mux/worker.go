@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,20 +40,13 @@ func (m *Mux) starter(ctx context.Context, all *sync.WaitGroup) func(*source, ti
 	}
 }
 
-var errNoSequence = errors.New("Events returned nil: must return a sequence")
-
-var errGoexit = errors.New("runtime.Goexit ended the goroutine of the source")
-
 // work runs a source until it ends.
 func (m *Mux) work(ctx context.Context, s *source, delay time.Duration) {
 	var err error
 	returned := false
 	defer func() {
 		if !returned {
-			p := recover()
-			if p == nil {
-				p = errGoexit
-			}
+			p := cmp.Or[any](recover(), errors.New("runtime.Goexit ended the goroutine of the source"))
 			err = &stream.PanicError{Where: s.key, Value: p, Stack: debug.Stack()}
 		}
 		m.workerEnded(s, err, ctx.Err() != nil)
@@ -68,7 +62,7 @@ func (m *Mux) receive(ctx context.Context, s *source) error {
 	memory := int64(0) // of the event that is yielded; stays 0 if the source is no Stream
 	events, resumed := m.events(ctx, s, &memory)
 	if events == nil {
-		return errNoSequence
+		return errors.New("Events returned nil: must return a sequence")
 	}
 	for ev, err := range events {
 		if err != nil {
@@ -124,8 +118,7 @@ func (m *Mux) workerEnded(s *source, err error, canceled bool) {
 	defer m.mu.Unlock()
 	s.worker.running, s.worker.ended = false, time.Now()
 	m.run.workers--
-	var panicked *stream.PanicError
-	if errors.As(err, &panicked) {
+	if _, panicked := errors.AsType[*stream.PanicError](err); panicked {
 		s.progress.restart = true // the event that it was handling may be lost
 	}
 	switch {

@@ -26,10 +26,7 @@ import (
 
 // check returns a copy of o with its defaults and the complete field selector filled in, or the error that New returns.
 func (o *Options) check(r gvr.Resource) (Options, error) {
-	var c Options
-	if o != nil {
-		c = *o
-	}
+	c := *cmp.Or(o, &Options{})
 	for _, part := range []string{r.Version, r.GroupVersionResource.Resource} {
 		if part == "" || len(content.IsPathSegmentName(part)) > 0 {
 			return c, &OptionsError{"Resource", r.String(), "must have a version and a plural, such as v1 and pods"}
@@ -51,13 +48,8 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 	c.FieldSelector = selector
 	c.Requests.PageSize = cmp.Or(c.Requests.PageSize, defaultPageSize)
 	c.Requests.IdleTimeout = cmp.Or(c.Requests.IdleTimeout, defaultIdleTimeout)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Trace == nil {
-		c.Trace = &Trace{}
-	}
-	trace := *c.Trace
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	trace := *cmp.Or(c.Trace, &Trace{})
 	c.Trace = &trace
 	return c, c.contradiction()
 }

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"strconv"
 
 	"k8s.io/client-go/dynamic"
@@ -21,8 +22,6 @@ type ClientOptions struct {
 	// have that limit, too: share one client in a process.
 	RetriesPerSecond int
 }
-
-var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 
 // NewClient returns client-go's dynamic client with another decoder for lists and watches, which makes the same objects
 // several times faster. cfg is copied; its Timeout applies to all requests except watches. opts may be nil. NewClient
@@ -48,12 +47,9 @@ var errNoConfig = &OptionsError{"cfg", "", "must not be nil"}
 // compression, reading ahead, connections.
 func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error) {
 	if cfg == nil {
-		return nil, errNoConfig
+		return nil, &OptionsError{"cfg", "", "must not be nil"}
 	}
-	var o ClientOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &ClientOptions{})
 	if o.RetriesPerSecond < 0 {
 		return nil, &OptionsError{"ClientOptions.RetriesPerSecond", strconv.Itoa(o.RetriesPerSecond),
 			"must not be negative"}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -181,10 +182,6 @@ func (c *connection) count(kind watch.EventType, rv string) {
 		Event{Namespace: c.worker.namespace, Type: Type(kind), ResourceVersion: rv})
 }
 
-// decoding is the cause that client-go gives to an ERROR which it has made itself, because it could not read or decode
-// an event (rest.Request.newStreamWatcher).
-const decoding metav1.CauseType = "ClientWatchDecoding"
-
 // errorOf returns the error in an ERROR event.
 func errorOf(o runtime.Object) error {
 	status, isStatus := o.(*metav1.Status)
@@ -196,7 +193,7 @@ func errorOf(o runtime.Object) error {
 	if !errors.As(apierrors.FromObject(o), &failure) || failure.ErrStatus.Code == 0 && failure.ErrStatus.Reason == "" {
 		return fmt.Errorf("%w: an ERROR without a Status", errUnreadable)
 	}
-	cause, ok := apierrors.StatusCause(failure, decoding)
+	cause, ok := apierrors.StatusCause(failure, guard.ClientDecoding)
 	switch {
 	case !ok:
 		return failure

@@ -204,7 +204,7 @@ func (w *worker) emitObject(ctx context.Context, kind Type, o object, isInferred
 	if w.movesTo != "" && !isInferred { // an inferred DELETED comes before the event of this version
 		w.report.resourceVersion(w.movesTo)
 	}
-	if kind == Added && w.progress != nil && w.report.isUnclean() {
+	if kind == Added && w.progress != nil && w.report.unclean { // only this goroutine changes it
 		w.progress.MayBeKnown()
 	}
 	ev := w.newEvent(kind, nil)

@@ -77,12 +77,10 @@
 //		...
 //	}
 //
-// The Store gets an entry for each new object before the object is delivered, so that its removal is reported even if
-// the program is killed before the ack. ADDED therefore waits for a commit. All objects of a page share one commit, and
-// so do the new objects among up to 100 events of a watch that have already arrived. The entry has no resourceVersion
-// until the object is acked. The next run delivers ADDED for such an object if it exists. Otherwise it delivers an
-// inferred DELETED ([Event].Inferred) without a resourceVersion, even if the object was never delivered.
-// [checkpoint.Options.NoWriteAhead] avoids the wait, and documents what that costs.
+// ADDED waits until the Store has an entry for the object ([checkpoint.Options.NoWriteAhead]). All objects of a page
+// share one commit, and so do the new ones among up to 100 events of a watch that have already arrived. If the object
+// was never acked, the next run delivers ADDED if it exists. Otherwise it delivers an inferred DELETED
+// ([Event].Inferred) without a resourceVersion, even if the object was never delivered.
 //
 // # Many resources
 //

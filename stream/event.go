@@ -102,8 +102,6 @@ func (e Event) Meta() Meta {
 	return &unstructured.Unstructured{}
 }
 
-var errNoObject = errors.New("stream: the event has no object")
-
 // Decode returns Object or, with [Raw], a new object decoded from JSON. It returns an error if the JSON is invalid, or
 // if the event has no object.
 func (e Event) Decode() (*unstructured.Unstructured, error) {
@@ -111,7 +109,7 @@ func (e Event) Decode() (*unstructured.Unstructured, error) {
 	case e.Object != nil:
 		return e.Object, nil
 	case e.JSON == nil:
-		return nil, errNoObject
+		return nil, errors.New("stream: the event has no object")
 	}
 	o, err := decode.Decode(e.JSON)
 	if err != nil {

@@ -159,15 +159,10 @@ func (w *worker) inferred(e *index.Entry) object {
 		o.SetResourceVersion(e.Version)
 	}
 	if w.options.Objects == Raw {
-		return object{body: body{json: encode(o)}, Entry: *e}
+		text, _ := json.Marshal(o.Object) // it has only strings
+		return object{body: body{json: text}, Entry: *e}
 	}
 	return object{body: body{decoded: o}, Entry: *e}
-}
-
-// encode returns the JSON of an object of strings, which can always be encoded.
-func encode(o *unstructured.Unstructured) []byte {
-	b, _ := json.Marshal(o.Object)
-	return b
 }
 
 // objectOf converts an index entry to an object of a Position.

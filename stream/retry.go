@@ -38,14 +38,6 @@ const (
 	minIgnored = time.Second
 )
 
-// retries is what a worker knows of its retries.
-type retries struct {
-	recovered   <-chan struct{} // closed when a request of any Stream of the client succeeds again
-	woken       bool            // the last wait ended because of that
-	inVain      int             // retries because of that which failed, since the watch last was healthy
-	ignoreUntil time.Time       // until then, waits do not end because of that
-}
-
 // request sends a request when the pace of the client permits it.
 func (w *worker) request(ctx context.Context, m protocol.Memory, send func() protocol.Input) protocol.Input {
 	paced, began := ctx, time.Now()

@@ -121,8 +121,8 @@ func (s *Stream) Position() checkpoint.Position {
 		}
 		maps.Copy(p.ResourceVersions, one.ResourceVersions)
 		p.Partial, p.Rewound, p.Unclean = p.Partial || one.Partial, p.Rewound || one.Rewound, p.Unclean || one.Unclean
-		for i := range w.index.All() {
-			p.Objects = append(p.Objects, objectOf(i))
+		for _, e := range w.index.All() {
+			p.Objects = append(p.Objects, objectOf(e))
 		}
 	}
 	return p
@@ -229,13 +229,6 @@ func (r *report) setPosition(rv string, partial, unclean bool) {
 	defer r.mu.Unlock()
 	r.status.ResourceVersion, r.partial, r.unclean = rv, partial, unclean
 	r.begun = r.begun || rv != ""
-}
-
-// isUnclean reports whether an earlier run may have delivered objects that the index does not know.
-func (r *report) isUnclean() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.unclean
 }
 
 // point returns the version that the sequence has reached, and whether the index may lack objects.

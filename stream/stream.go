@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -280,13 +281,8 @@ func (s *Stream) Key() string {
 	if in := strings.Join(s.options.Namespaces, ","); in != "" {
 		key += " in " + in
 	}
-	var where []string
-	for _, selector := range []string{s.options.LabelSelector, s.options.FieldSelector} {
-		if selector != "" {
-			where = append(where, selector)
-		}
-	}
-	if len(where) > 0 {
+	where := []string{s.options.LabelSelector, s.options.FieldSelector}
+	if where = slices.DeleteFunc(where, func(s string) bool { return s == "" }); len(where) > 0 {
 		key += " where " + strings.Join(where, " and ")
 	}
 	return key

@@ -54,7 +54,11 @@ type health struct {
 	upToDateAt time.Time     // when the sequence was last known to be up to date
 	failedFor  time.Duration // time spent on failed requests and waits since a watch last was healthy
 	warned     bool          // a failure was logged, and no recovery since
-	retries
+
+	recovered   <-chan struct{} // closed when a request of any Stream of the client succeeds again
+	woken       bool            // the last wait ended because of that
+	inVain      int             // retries because of that which failed, since the watch last was healthy
+	ignoreUntil time.Time       // until then, waits do not end because of that
 }
 
 // newWorker returns a worker for a namespace, or for the whole cluster if that is empty.
@@ -114,7 +118,7 @@ func (w *worker) enterPosition(from origin) protocol.Beginning {
 			atLeast(rv)
 		}
 	}
-	for e := range w.index.All() {
+	for _, e := range w.index.All() {
 		atLeast(e.Version)
 	}
 	return b

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
 // Keys of data. A ConfigMap allows 253 characters. A checkpoint's key has at most 200, all of which a ConfigMap allows.
@@ -82,7 +83,7 @@ func decode(text string) (*checkpoint.Checkpoint, error) {
 // dataOf returns a copy of a ConfigMap's data. (The ConfigMap is unstructured, so that updates preserve unknown
 // fields.)
 func dataOf(o *unstructured.Unstructured) (map[string]string, error) {
-	if left := leave(maxSize, o.Object); left < 0 {
+	if size.Of(o.Object) > maxSize {
 		return nil, fmt.Errorf("invalid ConfigMap of more than %d bytes: no server keeps one", maxSize)
 	}
 	data, _, err := unstructured.NestedStringMap(o.Object, "data")
@@ -95,32 +96,9 @@ func dataOf(o *unstructured.Unstructured) (map[string]string, error) {
 	return data, nil
 }
 
-// maxSize is more than a server keeps: 1 MiB of data, 256 KiB of annotations, and other metadata.
+// maxSize is how much memory a ConfigMap may take. A server keeps less: 1 MiB of data, 256 KiB of annotations, and
+// other metadata.
 const maxSize = 4 << 20
-
-// leave subtracts the approximate size of decoded JSON. The result is negative if the size is larger than left.
-func leave(left int, value any) int {
-	left -= 16
-	switch v := value.(type) {
-	case string:
-		left -= len(v)
-	case map[string]any:
-		left -= 48
-		for key, value := range v {
-			if left -= len(key); left < 0 {
-				break
-			}
-			left = leave(left, value)
-		}
-	case []any:
-		for _, value := range v {
-			if left = leave(left, value); left < 0 {
-				break
-			}
-		}
-	}
-	return left
-}
 
 // printable replaces control characters, and what is no text, in up to 1 KiB of a text.
 func printable(s string) string {

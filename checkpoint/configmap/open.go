@@ -117,10 +117,8 @@ func (s *store) claim(ctx context.Context) (claimed bool, err error) {
 }
 
 func (s *store) empty() *unstructured.Unstructured {
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion("v1")
-	o.SetKind("ConfigMap")
-	o.SetNamespace(s.namespace)
-	o.SetName(s.name)
-	return o
+	metadata := map[string]any{"namespace": s.namespace, "name": s.name}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata,
+	}}
 }

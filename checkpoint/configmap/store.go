@@ -32,8 +32,6 @@ type store struct {
 	final     error             // if set, nothing more is written
 }
 
-var _ checkpoint.Store = (*store)(nil)
-
 // String names the ConfigMap.
 func (s *store) String() string { return fmt.Sprintf("ConfigMap %s/%s", s.namespace, s.name) }
 
@@ -85,8 +83,7 @@ func (s *store) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// Close ends commits. It does not wait for one that is under way, and leaves the claim in the ConfigMap, which keeps
-// earlier owners out.
+// Close ends commits, as Open documents.
 func (s *store) Close() error {
 	s.end(fmt.Errorf("%s: %w", s, os.ErrClosed))
 	return nil

@@ -85,10 +85,6 @@ type section struct {
 	before, after uint32 // checksum of all payloads up to the section, and up to its end
 }
 
-func appendRecord(b, payload []byte, sum uint32) []byte {
-	return append(appendHeader(b, int64(len(payload)), crc32.Update(sum, castagnoli, payload)), payload...)
-}
-
 func appendHeader(b []byte, length int64, sum uint32) []byte {
 	n := len(b)
 	b = binary.LittleEndian.AppendUint64(b, uint64(length))

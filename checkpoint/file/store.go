@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"maps"
@@ -230,7 +231,8 @@ func (s *Store) append(payload []byte) error {
 		return err
 	}
 	defer f.Close()
-	b := appendRecord(nil, payload, s.log.sum)
+	sum := crc32.Update(s.log.sum, castagnoli, payload)
+	b := append(appendHeader(nil, int64(len(payload)), sum), payload...)
 	if size := s.log.size + int64(len(b)); size > maxFile {
 		return fmt.Errorf("commit to %s: it would have %d bytes: must have at most %d: use several files",
 			s.path, size, maxFile)
@@ -250,7 +252,6 @@ func (s *Store) append(payload []byte) error {
 	if err = cmp.Or(err, fsync(f)); err != nil {
 		return errors.Join(err, s.undo(f))
 	}
-	_, sum, _ := header(b)
 	_, err = s.log.add(bufio.NewReader(bytes.NewReader(payload)), int64(len(payload)), sum)
 	return err
 }

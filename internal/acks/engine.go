@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,11 +16,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 )
 
-const (
-	maxKey     = 200
-	minBackoff = 100 * time.Millisecond
-	maxBackoff = 30 * time.Second
-)
+const minBackoff, maxBackoff = 100 * time.Millisecond, 30 * time.Second
 
 // KeyRule completes the sentence "a key must be ...".
 const KeyRule = "1 to 200 letters, digits, '-', '_' or '.', and neither '.' nor '..'"
@@ -59,30 +56,26 @@ type outcome struct {
 type closing struct {
 	closed bool
 	done   chan struct{} // closed when closed is set
-	once   sync.Once
-	err    error // that Close returns
+	once   func() error  // commitLast, the first time
 }
 
 func newEngine(store checkpoint.Store, options checkpoint.Options) friend.Engine {
 	_, positionsOnly := store.(interface{ PositionsOnly() })
 	options.NoWriteAhead = options.NoWriteAhead || positionsOnly
-	return &engine{
+	e := &engine{
 		store: store, options: options, positionsOnly: positionsOnly, turn: make(chan struct{}, 1),
 		sessions: map[string]*Session{}, closing: closing{done: make(chan struct{})},
 	}
+	e.closing.once = sync.OnceValue(e.commitLast)
+	return e
 }
 
 var errClosed = fmt.Errorf("checkpoint.Tracker is closed, or not from NewTracker: %w", os.ErrClosed)
 
+var keys = regexp.MustCompile(`^[-_.a-zA-Z0-9]{1,200}$`)
+
 // IsKey reports whether key can be the key of a checkpoint (see KeyRule).
-func IsKey(key string) bool {
-	valid := len(key) > 0 && len(key) <= maxKey && key != "." && key != ".."
-	for _, c := range []byte(key) {
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		valid = valid && (letter || c == '-' || c == '_' || c == '.')
-	}
-	return valid
-}
+func IsKey(key string) bool { return keys.MatchString(key) && key != "." && key != ".." }
 
 // Begin starts a Session under a key, where the last one under that key stopped. It fills in the Identity's Cluster.
 //
@@ -213,10 +206,7 @@ func (e *engine) Flush(ctx context.Context) error {
 }
 
 // Close is checkpoint.Tracker's.
-func (e *engine) Close() error {
-	e.closing.once.Do(func() { e.closing.err = e.commitLast() })
-	return e.closing.err
-}
+func (e *engine) Close() error { return e.closing.once() }
 
 func (e *engine) commitLast() error {
 	e.mu.Lock()
@@ -247,8 +237,8 @@ func commitError(err error) error { return fmt.Errorf("can't commit checkpoints:
 
 // isFinal reports whether no later commit can succeed.
 func isFinal(err error) bool {
-	var fenced *checkpoint.FencedError
-	return errors.As(err, &fenced) || errors.Is(err, os.ErrClosed)
+	_, fenced := errors.AsType[*checkpoint.FencedError](err)
+	return fenced || errors.Is(err, os.ErrClosed)
 }
 
 // result returns the outcome of the last commits.

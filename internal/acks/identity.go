@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
@@ -44,8 +46,5 @@ func sameStorage(a, b checkpoint.Identity) bool {
 }
 
 func groupResource(i checkpoint.Identity) string {
-	if i.Group == "" {
-		return i.Resource
-	}
-	return i.Resource + "." + i.Group
+	return schema.GroupResource{Group: i.Group, Resource: i.Resource}.String()
 }

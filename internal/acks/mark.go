@@ -27,7 +27,7 @@ type Change struct {
 	Gone bool // the object does not exist any more; its ResourceVersion is ignored
 }
 
-func (c Change) id() objectID { return idOf(c.Object) }
+func (c Change) id() checkpoint.Object { return idOf(c.Object) }
 
 // point is a place in a sequence.
 type point struct {
@@ -119,7 +119,7 @@ func (m *Mark) update(f func(*Progress) (dirty bool)) {
 func (m *Mark) isPass() bool { return m.acked && !m.applied && m.delivered.IsZero() }
 
 // take removes and returns the changes of an object.
-func (m *Mark) take(id objectID) (taken []Change) {
+func (m *Mark) take(id checkpoint.Object) (taken []Change) {
 	kept := m.changes[:0:0]
 	for _, c := range m.changes {
 		if c.id() == id {

@@ -53,23 +53,16 @@ func (p *Progress) MayBeKnown() { p.next.mayBeKnown = true }
 //
 // An error is the cause of ctx: nothing more must be delivered then.
 func (p *Progress) Rewound(ctx context.Context, others ...*Progress) error {
-	s := p.session
-	s.mu.Lock()
-	known := p.delivered.rewound
-	for _, p := range append(others, p) {
-		p.delivered.rewound, p.low.rewound = true, true
-		for m := p.waiting.first; m != nil; m = m.next {
-			m.point.rewound = true
+	return p.writeFirst(ctx, func() bool {
+		known := p.delivered.rewound
+		for _, p := range append(others, p) {
+			p.delivered.rewound, p.low.rewound = true, true
+			for m := p.waiting.first; m != nil; m = m.next {
+				m.point.rewound = true
+			}
 		}
-	}
-	wait := !known && !s.next.deferred
-	s.next.urgent = s.next.urgent || wait
-	s.next.dirty = s.next.dirty || wait
-	s.mu.Unlock()
-	if !wait {
-		return nil
-	}
-	return s.engine.writeAhead(ctx, s)
+		return !known
+	})
 }
 
 // Mark returns the mark of an event. After the event the sequence is at resourceVersion, which is empty within a
@@ -144,29 +137,24 @@ func (p *Progress) WriteAhead(ctx context.Context, objects []checkpoint.Object) 
 	if len(objects) == 0 || !p.WritesAhead() || s.engine.final.Load() {
 		return nil
 	}
-	s.mu.Lock()
-	p.stored.begun = true
-	if s.engine.options.NoWriteAhead {
-		s.next.urgent = true
-	} else {
+	return p.writeFirst(ctx, func() bool {
+		p.stored.begun = true
+		if s.engine.options.NoWriteAhead {
+			s.next.urgent = true
+			objects = nil
+		}
 		for _, o := range objects {
 			id := idOf(o)
 			l, ok := s.pending[id]
 			l.ahead = true
 			s.pending[id] = l
 			if !ok { // else the object's entry from an earlier event stays until its marks are applied
-				s.change(Change{Object: id.object()})
+				s.change(Change{Object: id})
 				s.next.urgent = true
 			}
 		}
-	}
-	wait := s.next.urgent && !s.next.deferred
-	s.next.dirty = s.next.dirty || wait
-	s.mu.Unlock()
-	if !wait {
-		return nil
-	}
-	return s.engine.writeAhead(ctx, s)
+		return s.next.urgent
+	})
 }
 
 // WriteSynced is called before the SYNCED of a version is delivered. Unless the Store knows more, it commits

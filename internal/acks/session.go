@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
@@ -20,8 +18,8 @@ type Session struct {
 
 	mu       sync.Mutex
 	start    start
-	progress map[string]*Progress // by namespace
-	pending  map[objectID]queue   // of objects with marks that are not applied
+	progress map[string]*Progress        // by namespace
+	pending  map[checkpoint.Object]queue // of objects with marks that are not applied
 	next     nextCommit
 	phase    phase
 }
@@ -34,7 +32,7 @@ type start struct {
 
 // nextCommit is what a session has for the next commit.
 type nextCommit struct {
-	changed    map[objectID]Change
+	changed    map[checkpoint.Object]Change
 	applied    int  // events since the session began
 	dirty      bool // there are changes since the last commit
 	committing bool // a commit is under way
@@ -52,16 +50,10 @@ const (
 	closed        // acks don't count any more: the next session has begun
 )
 
-// objectID identifies an object, even among objects of one name.
-type objectID struct {
-	namespace, name string
-	uid             types.UID
-}
-
-func idOf(o checkpoint.Object) objectID { return objectID{o.Namespace, o.Name, o.UID} }
-
-func (id objectID) object() checkpoint.Object {
-	return checkpoint.Object{Namespace: id.namespace, Name: id.name, UID: id.uid}
+// idOf returns what identifies an object, even among objects of one name: the object without its version.
+func idOf(o checkpoint.Object) checkpoint.Object {
+	o.ResourceVersion = ""
+	return o
 }
 
 // queue has the marks of one object that are not applied, in the order of delivery.
@@ -72,7 +64,7 @@ type queue struct {
 
 func newSession(e *engine, key string, id checkpoint.Identity) *Session {
 	return &Session{
-		engine: e, key: key, identity: id, progress: map[string]*Progress{}, pending: map[objectID]queue{},
+		engine: e, key: key, identity: id, progress: map[string]*Progress{}, pending: map[checkpoint.Object]queue{},
 	}
 }
 
@@ -155,7 +147,7 @@ func (s *Session) enqueue(c Change, m *Mark) {
 	s.pending[c.id()] = l
 }
 
-func (s *Session) dequeue(id objectID, m *Mark) {
+func (s *Session) dequeue(id checkpoint.Object, m *Mark) {
 	l := s.pending[id]
 	l.marks = slices.DeleteFunc(l.marks, func(other *Mark) bool { return other == m })
 	if len(l.marks) == 0 && !l.ahead {
@@ -166,17 +158,16 @@ func (s *Session) dequeue(id objectID, m *Mark) {
 }
 
 // requeue puts another mark in the place of m.
-func (s *Session) requeue(id objectID, m, other *Mark) {
-	marks := s.pending[id].marks
-	for i := range marks {
-		if marks[i] == m {
-			marks[i] = other
+func (s *Session) requeue(id checkpoint.Object, m, other *Mark) {
+	for i, one := range s.pending[id].marks {
+		if one == m {
+			s.pending[id].marks[i] = other
 		}
 	}
 }
 
 // oldest returns the first pending mark of an object, or nil.
-func (s *Session) oldest(id objectID) *Mark {
+func (s *Session) oldest(id checkpoint.Object) *Mark {
 	if marks := s.pending[id].marks; len(marks) > 0 {
 		return marks[0]
 	}
@@ -188,15 +179,15 @@ func (s *Session) oldest(id objectID) *Mark {
 func (s *Session) apply(c Change, m *Mark) {
 	s.dequeue(c.id(), m)
 	if _, again := s.pending[c.id()]; again && c.Gone {
-		c = Change{Object: c.id().object()}
+		c = Change{Object: c.id()}
 	}
 	s.change(c)
 }
 
 // retract removes the entry of an object that is not delivered after all, unless another event may have delivered it.
-func (s *Session) retract(id objectID) {
+func (s *Session) retract(id checkpoint.Object) {
 	if _, ok := s.pending[id]; !ok {
-		s.change(Change{Object: id.object(), Gone: true})
+		s.change(Change{Object: id, Gone: true})
 	}
 }
 
@@ -209,7 +200,7 @@ func (s *Session) change(c Change) {
 		return
 	}
 	if s.next.changed == nil {
-		s.next.changed = map[objectID]Change{}
+		s.next.changed = map[checkpoint.Object]Change{}
 	}
 	s.next.changed[c.id()] = c
 }
@@ -225,7 +216,7 @@ func (s *Session) takeDelta() (d checkpoint.Delta, ok bool) {
 	s.fillPosition(&d)
 	for id, c := range s.next.changed {
 		if c.Gone {
-			d.Removed = append(d.Removed, id.object())
+			d.Removed = append(d.Removed, id)
 		} else {
 			d.Put = append(d.Put, c.Object)
 		}
@@ -290,7 +281,7 @@ func (s *Session) committed(d checkpoint.Delta, err error) {
 func (s *Session) restore(d checkpoint.Delta) {
 	s.next.dirty, s.next.reset, s.next.unclean = true, d.Reset, false
 	newer := s.next.changed
-	s.next.changed = make(map[objectID]Change, len(d.Put)+len(d.Removed))
+	s.next.changed = make(map[checkpoint.Object]Change, len(d.Put)+len(d.Removed))
 	for _, o := range d.Put {
 		s.next.changed[idOf(o)] = Change{Object: o}
 	}

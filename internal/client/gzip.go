@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"io"
 	"net/http"
@@ -43,30 +44,10 @@ func (t encodings) WrappedRoundTripper() http.RoundTripper { return t.next }
 // inflater takes 43 KiB. A body has one only while it reads a gzip member.
 type inflater struct {
 	gzip   gzip.Reader
-	buffer *bufio.Reader // of source
-	source source
+	buffer *bufio.Reader // of the body
 }
 
-var inflaters = sync.Pool{New: func() any {
-	z := new(inflater)
-	z.buffer = bufio.NewReader(&z.source)
-	return z
-}}
-
-// source is the rest of a body after its begin.
-type source struct {
-	begin []byte
-	rest  io.Reader
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	if len(s.begin) > 0 {
-		n := copy(p, s.begin)
-		s.begin = s.begin[n:]
-		return n, nil
-	}
-	return s.rest.Read(p)
-}
+var inflaters = sync.Pool{New: func() any { return &inflater{buffer: bufio.NewReader(nil)} }}
 
 // inflated is a body that was compressed: any number of gzip members. A kube-apiserver makes one of each list, and one
 // of each flush of a watch (perFlushGzipWriter). What a member has is returned before the next one is read, so a watch
@@ -113,8 +94,7 @@ func (b *inflated) header() error {
 			return err
 		}
 		z := inflaters.Get().(*inflater)
-		z.source = source{b.begin[:n], b.ReadCloser}
-		z.buffer.Reset(&z.source)
+		z.buffer.Reset(io.MultiReader(bytes.NewReader(b.begin[:n]), b.ReadCloser))
 		b.inflater = z
 	}
 	err := b.inflater.gzip.Reset(b.inflater.buffer)
@@ -125,7 +105,7 @@ func (b *inflated) header() error {
 
 func (b *inflated) release() {
 	if z := b.inflater; z != nil {
-		z.source = source{}
+		z.buffer.Reset(nil)
 		inflaters.Put(z)
 		b.inflater = nil
 	}

@@ -143,28 +143,20 @@ const ClosingTime = time.Second
 
 // For returns a Reader of a resource in a namespace, or in the whole cluster if the namespace is empty.
 func For(c dynamic.Interface, r schema.GroupVersionResource, namespace string) Reader {
+	in := func(c dynamic.Interface) dynamic.ResourceInterface {
+		if namespace == "" {
+			return c.Resource(r)
+		}
+		return c.Resource(r).Namespace(namespace)
+	}
 	if own, ok := c.(*client); ok {
-		return own.reader(r, namespace)
+		return directReader{in(own.Interface), in(own.watches), own}
 	}
-	all := c.Resource(r)
-	plain := plainReader{all, IsFake(c)}
-	if namespace != "" {
-		plain.resource = all.Namespace(namespace)
-	}
-	return plain
+	return plainReader{in(c), IsFake(c)}
 }
 
 // IsFake reports whether c is client-go's fake, whose watches never end and whose objects have no versions.
 func IsFake(c dynamic.Interface) bool { return watchlist.DoesClientNotSupportWatchListSemantics(c) }
-
-func (c *client) reader(r schema.GroupVersionResource, namespace string) Reader {
-	all, watches := c.Interface.Resource(r), c.watches.Resource(r)
-	direct := directReader{all, watches, c}
-	if namespace != "" {
-		direct = directReader{all.Namespace(namespace), watches.Namespace(namespace), c}
-	}
-	return direct
-}
 
 // directReader reads the connections of a client that New returned.
 type directReader resource

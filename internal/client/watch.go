@@ -96,8 +96,6 @@ func (d *decoders) put(x decoder) {
 	}
 }
 
-var errEventTooLarge = errors.New("the object of an event takes more than 256 MiB of memory")
-
 // fallBack decodes the first frame of data as client-go does, for what a Decoder has declined: the result and the error
 // are client-go's, as if reading had returned data and then cause.
 func (d *decoders) fallBack(data []byte, cause error) (watch.Event, error) {
@@ -105,7 +103,7 @@ func (d *decoders) fallBack(data []byte, cause error) (watch.Event, error) {
 	case len(data) > maxFrame:
 		return watch.Event{}, serializerstreaming.ErrObjectTooLarge
 	case d.format.memory(data) > decode.MaxMemory:
-		return watch.Event{}, errEventTooLarge
+		return watch.Event{}, errors.New("the object of an event takes more than 256 MiB of memory")
 	}
 	body := io.NopCloser(io.MultiReader(bytes.NewReader(data), failing{cause}))
 	stock := d.format.stock()

@@ -4,6 +4,7 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -88,11 +89,8 @@ func sameServer(a, b *url.URL) bool {
 }
 
 func port(u *url.URL) string {
-	switch p := u.Port(); {
-	case p != "":
-		return p
-	case strings.EqualFold(u.Scheme, "https"):
-		return "443"
+	if strings.EqualFold(u.Scheme, "https") {
+		return cmp.Or(u.Port(), "443")
 	}
-	return "80"
+	return cmp.Or(u.Port(), "80")
 }

@@ -52,7 +52,10 @@ func limitError(resp *http.Response) {
 	body := resp.Body
 	read, err := io.ReadAll(io.LimitReader(body, errorBytes+1))
 	if len(read) <= errorBytes {
-		resp.Body = &partlyRead{io.MultiReader(bytes.NewReader(read), &ending{err}), body}
+		resp.Body = struct { // read again
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(read), &ending{err}), body}
 		return
 	}
 	_ = body.Close()
@@ -63,12 +66,6 @@ func limitError(resp *http.Response) {
 	resp.Header.Set("Content-Type", "application/json")
 	resp.ContentLength = int64(len(text))
 	resp.Body = io.NopCloser(bytes.NewReader(text))
-}
-
-// partlyRead is a body whose beginning has been read.
-type partlyRead struct {
-	io.Reader
-	io.Closer
 }
 
 // ending ends a body with err, or if that is nil, as usual.

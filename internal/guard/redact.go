@@ -173,7 +173,7 @@ func redactStatus(s metav1.Status) metav1.Status {
 				if strings.Contains(s.Message, body) || strings.Contains(s.Message, strconv.Quote(body)) {
 					s.Message = c.Message
 				}
-			case clientDecoding:
+			case ClientDecoding:
 				c.Message, s.Message = redactText(c.Message), redactText(s.Message)
 			}
 			d.Causes = append(d.Causes, metav1.StatusCause{
@@ -187,6 +187,6 @@ func redactStatus(s metav1.Status) metav1.Status {
 	return s
 }
 
-// clientDecoding is the cause that client-go gives to a Status which it has made itself, because it could not read or
+// ClientDecoding is the cause that client-go gives to a Status which it has made itself, because it could not read or
 // decode an event (rest.Request.newStreamWatcher).
-const clientDecoding metav1.CauseType = "ClientWatchDecoding"
+const ClientDecoding metav1.CauseType = "ClientWatchDecoding"

@@ -2,7 +2,6 @@ package index
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"sync"
 
@@ -106,18 +105,8 @@ func (x *Index) forget(e Entry) {
 	}
 }
 
-// All yields a copy of the entries, in any order. The copy is made when the loop begins.
-func (x *Index) All() iter.Seq[Entry] {
-	return func(yield func(Entry) bool) {
-		for _, e := range x.copy() {
-			if !yield(e) {
-				return
-			}
-		}
-	}
-}
-
-func (x *Index) copy() []Entry {
+// All returns a copy of the entries, in any order.
+func (x *Index) All() []Entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	all := make([]Entry, 0, x.table.len)
@@ -218,7 +207,13 @@ func (x *Index) Put(now Entry, selected bool, from Evidence, deliver Deliver) er
 		return nil // it is unknown whether its DELETED was delivered; a pending entry is newer
 	}
 	if !ok || was.Pending() || from == Listed {
-		if err := x.replace(now, from, deliver); err != nil {
+		// Other objects of the name are gone: their deletion was missed. A list that has this object proves that of all
+		// others, a watch only of those that are not as new as its event. A pending entry is newer than the version
+		// where the watch resumes, so the watch will report its deletion.
+		err := x.endOthers(now, func(other Entry) bool {
+			return from == Listed || !other.Pending() && !protocol.NotAfter(now.Version, other.Version)
+		}, deliver)
+		if err != nil {
 			return err
 		}
 	}
@@ -259,15 +254,6 @@ func (x *Index) update(was, now Entry, known, stale bool) {
 	if x.changed != nil && (!known || stale || was != now) {
 		x.changed(now, false)
 	}
-}
-
-// replace removes other objects of the same name, whose deletion was missed. A list that has this object proves that
-// all others are gone. A watch proves it for those that are not as new as its event. A pending entry is newer than the
-// version where the watch resumes, so the watch will report its deletion.
-func (x *Index) replace(now Entry, from Evidence, deliver Deliver) error {
-	return x.endOthers(now, func(other Entry) bool {
-		return from == Listed || !other.Pending() && !protocol.NotAfter(now.Version, other.Version)
-	}, deliver)
 }
 
 // endOthers removes the objects of the same name that have another uid and for which ended returns true.

@@ -9,9 +9,8 @@ import (
 )
 
 // shard holds the entries of some names. An entry with a usual uid, version and name is packed: 32 bytes for the uid,
-// the version and the place of the name, a slot of 4 bytes to find it, and the name. The garbage collector follows no
-// pointer for an entry. Any other entry, or one that finds no room, is plain: in a map that takes more memory. An entry
-// is either packed or plain.
+// the version and the place of the name, a slot of 4 bytes to find it, and the name. Any other entry, or one that finds
+// no room, is plain: in a map that takes more memory.
 type shard struct {
 	packed     packed
 	plain      map[types.NamespacedName][]plainEntry

@@ -42,7 +42,7 @@ func TestIndexKeepsNoStringOfAnObject(t *testing.T) {
 				t.Errorf("uid %s: the namespace is a part of the object", uid)
 			}
 		}
-		for e := range x.All() {
+		for _, e := range x.All() {
 			if within(e.Namespace) || within(e.Name) || within(string(e.UID)) || within(e.Version) {
 				t.Errorf("uid %s: the entry has a part of the object", uid)
 			}

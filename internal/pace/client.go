@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"sync"
@@ -27,10 +28,7 @@ const (
 
 // NewClient returns a Client that permits rate requests per second while requests fail; 0 means DefaultRate.
 func NewClient(rate int) *Client {
-	if rate == 0 {
-		rate = DefaultRate
-	}
-	return &Client{server: newLimit(rate)}
+	return &Client{server: newLimit(cmp.Or(rate, DefaultRate))}
 }
 
 // clients are the Clients that Share has returned, by client.
@@ -142,14 +140,13 @@ func (l *login) wait(ctx context.Context, report func(Delay)) (tries bool) {
 			return tries
 		}
 		report(delay)
-		switch {
-		case tried == nil:
+		if tried == nil {
 			wait.Sleep(ctx, time.Until(delay.NextTry), accepted)
-		default:
-			select {
-			case <-tried:
-			case <-ctx.Done():
-			}
+			continue
+		}
+		select {
+		case <-tried:
+		case <-ctx.Done():
 		}
 	}
 	return false

@@ -25,7 +25,9 @@ type limit struct {
 	unproven bool        // nothing has been answered yet: the first good answer ends the limit
 	sent     []time.Time // of the requests in the last second, if there is a limit
 	answers  answers
-	waiting
+
+	queue []chan struct{} // of requests that wait; each is closed when its request may be sent
+	timer *time.Timer     // until the next one may be sent; nil if none waits
 
 	failure   error         // the last answer, if it was one
 	recovered chan struct{} // closed by the next good answer; nil if the last answer was good
@@ -35,12 +37,6 @@ type limit struct {
 type answers struct {
 	since     time.Time
 	good, bad int
-}
-
-// waiting are requests that wait.
-type waiting struct {
-	queue []chan struct{} // each is closed when its request may be sent
-	timer *time.Timer     // until the next one may be sent; nil if none waits
 }
 
 func newLimit(rate int) *limit {

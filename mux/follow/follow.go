@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -71,10 +72,7 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 	f := &follower{followed: map[schema.GroupResource]*followed{}, letGo: map[schema.GroupResource]sequence{},
 		panicked: make(chan error, 1)}
 	f.found.unavailable = map[schema.GroupVersion]error{}
-	f.resolver, f.client = r, c
-	if opts != nil {
-		f.options = *opts
-	}
+	f.resolver, f.client, f.options = r, c, *cmp.Or(opts, &Options{})
 	switch {
 	case r == nil:
 		return nil, invalid("resolver", "", "must not be nil")
@@ -238,20 +236,18 @@ func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 		return
 	}
 	f.mu.Lock()
-	initial := !f.found.complete
-	f.mu.Unlock()
-	if s == nil {
-		f.mu.Lock()
-		before := f.letGo[r.GroupResource()]
+	initial, before, isNew := !f.found.complete, f.letGo[r.GroupResource()], s == nil
+	if isNew {
 		s = newFollowed(f, r, initial, before)
 		delete(f.letGo, r.GroupResource())
 		f.followed[r.GroupResource()] = s
-		f.mu.Unlock()
-		if before.dropped {
-			s.setState(Dropped, nil)
-			return
-		}
-	} else if !s.serve(r, initial) {
+	}
+	f.mu.Unlock()
+	switch {
+	case isNew && before.dropped:
+		s.setState(Dropped, nil)
+		return
+	case !isNew && !s.serve(r, initial):
 		return
 	}
 	// From the second run on s is a source already, unless another source has its key.

@@ -94,14 +94,10 @@ func (s *followed) Status() stream.Status {
 func (s *followed) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {
 		s.mu.Lock()
-		goesOn := s.last.ended
-		if !goesOn {
-			s.last.stream, s.refused = nil, map[string]bool{}
+		if !s.last.ended { // else it goes on
+			s.last.stream, s.refused, s.cursor = nil, map[string]bool{}, cursor{}
 		}
 		s.mu.Unlock()
-		if !goesOn {
-			s.cursor = cursor{}
-		}
 		failed := true // also if the Stream panics
 		defer func() {
 			s.mu.Lock()

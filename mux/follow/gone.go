@@ -24,7 +24,8 @@ func (f *follower) letGoOfGone() {
 	f.mu.Unlock()
 	for _, s := range all {
 		dropped := !f.sources.Has(friend.Access{}, s)
-		if !s.isGone(goneTime) || !dropped && (!s.isIdle() || !f.sources.RemoveIdle(friend.Access{}, s)) {
+		gone, idle := s.isGone(goneTime)
+		if !gone || !dropped && (!idle || !f.sources.RemoveIdle(friend.Access{}, s)) {
 			continue
 		}
 		status := s.getStatus()

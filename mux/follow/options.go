@@ -58,9 +58,7 @@ func (o *Options) source(r gvr.Resource) (so stream.Options, run stream.Run, err
 	if o.Source != nil {
 		so, run = o.Source(r)
 	}
-	if so.Logger == nil {
-		so.Logger = o.Mux.Logger
-	}
+	so.Logger = cmp.Or(so.Logger, o.Mux.Logger)
 	switch {
 	case len(so.Namespaces) > 0:
 		err = invalid("Source.Namespaces", strings.Join(so.Namespaces, ","), "must be empty: set Selection.Namespaces")

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime/debug"
@@ -77,10 +78,7 @@ func (s *followed) newRun(r gvr.Resource, namespaces []string) (*streamRun, erro
 
 // trace returns a copy of the Trace of the options, which may be nil, that also passes states to supervise.
 func (sr *streamRun) trace(given *stream.Trace) *stream.Trace {
-	trace := stream.Trace{}
-	if given != nil {
-		trace = *given
-	}
+	trace := *cmp.Or(given, &stream.Trace{})
 	changed := trace.StatusChanged
 	trace.StatusChanged = func(st stream.Status) {
 		if changed != nil {

@@ -219,18 +219,13 @@ func (s *followed) isServed() bool {
 	return s.served.now
 }
 
-// isGone reports whether a resource has not been served for a time.
-func (s *followed) isGone(since time.Duration) bool {
+// isGone reports whether a resource has not been served for a time, and whether it is idle: there is nothing to watch,
+// and so nothing more will be delivered.
+func (s *followed) isGone(since time.Duration) (gone, idle bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.served.now && !s.served.unknown && s.status.State == Gone && time.Since(s.status.Since) >= since
-}
-
-// isIdle reports whether there is nothing to watch, and so nothing more will be delivered.
-func (s *followed) isIdle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last.idle
+	gone = !s.served.now && !s.served.unknown && s.status.State == Gone && time.Since(s.status.Since) >= since
+	return gone, s.last.idle
 }
 
 func (s *followed) setIdle(idle bool) {

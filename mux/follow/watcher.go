@@ -52,8 +52,6 @@ func (w *nameWatcher) loop(ctx context.Context) {
 	}
 }
 
-var errUnwatchable = errors.New("the resource can't be watched any more")
-
 // watch watches until that fails or is forbidden.
 func (w *nameWatcher) watch(ctx context.Context) {
 	inner, cancel := context.WithCancelCause(ctx)
@@ -61,7 +59,7 @@ func (w *nameWatcher) watch(ctx context.Context) {
 	o := stream.Options{Objects: stream.Metadata, Trace: &stream.Trace{StatusChanged: func(s stream.Status) {
 		switch s.State {
 		case stream.Unauthorized, stream.Forbidden, stream.Gone:
-			cancel(errUnwatchable)
+			cancel(errors.New("the resource can't be watched any more"))
 		}
 	}}}
 	s, err := stream.New(w.client, w.resource, &o)

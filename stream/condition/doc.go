@@ -50,12 +50,4 @@
 //   - If two sources of a Mux deliver the same object, it has to meet the condition in both.
 //   - With a follow.Mux and no targets, that all resources are known: Wait may return once those are synced that are
 //     attached by then.
-//
-// # Errors
-//
-// [Parse], [Condition.Met] and [Wait] return an [*stream.OptionsError] for invalid arguments, and if a jsonpath leads
-// to more than one value, or is compared with a value that is an object or a list. A Wait that ends before the
-// condition is met returns an [*UnmetError] that wraps the cause of its context, the error of the sequence, a
-// *stream.GapError (history is lost) or stream.ErrUnmet (the sequence has ended). [Wait] returns an error that is
-// [ErrNoObjects] if there is nothing to wait for.
 package condition

@@ -51,9 +51,10 @@ func (t Target) compare(other Target) int {
 // Wait loops over source.Events(ctx), so nothing else can run the source meanwhile. Bound the time with ctx. With
 // a Sequence that ends at SYNCED ([stream.UntilSynced]), Wait checks once and does not wait.
 //
-// Wait returns an [*stream.OptionsError] if an argument is invalid, an error that is [ErrNoObjects] if there is nothing
-// to wait for, and otherwise an [*UnmetError], which wraps the cause of ctx if ctx has ended. It does not return the
-// objects.
+// Wait returns an [*stream.OptionsError] if an argument is invalid or [Condition.Met] returns one, an error that is
+// [ErrNoObjects] if there is nothing to wait for, and otherwise an [*UnmetError], which wraps the cause of ctx, the
+// error of the sequence, a *stream.GapError (history is lost) or stream.ErrUnmet (the sequence has ended). It does not
+// return the objects.
 func Wait(ctx context.Context, source sequence, c Condition, targets ...Target) error {
 	if err := check(ctx, source, c, targets); err != nil {
 		return err
@@ -73,7 +74,7 @@ func Wait(ctx context.Context, source sequence, c Condition, targets ...Target) 
 			return err
 		}
 		// AllSynced of a Stream may be true a moment before SYNCED is delivered, so gaps count, too.
-		if w.changed && !w.gaps[sourceOf(ev)] && w.targetsSynced() && source.AllSynced(friend.Access{}) {
+		if w.changed && !w.gaps[sourceOf(ev)] && source.AllSynced(friend.Access{}) {
 			if met, err := w.answer(); met || err != nil {
 				return err
 			}
@@ -245,19 +246,13 @@ func (w *waiter) evaluate(ev stream.Event, t Target) (*unmet, error) {
 	return &unmet{t, problem}, nil
 }
 
-// targetsSynced reports whether the resource of each target has been delivered. Otherwise a follow.Mux has not attached
-// it yet.
-func (w *waiter) targetsSynced() bool {
-	for t := range w.groups {
-		if !w.synced[t.Resource] {
-			return false
-		}
-	}
-	return true
-}
-
 // answer reports whether the condition is met, at a moment when everything is synced.
 func (w *waiter) answer() (met bool, err error) {
+	for t := range w.groups {
+		if !w.synced[t.Resource] {
+			return false, nil // a follow.Mux has not attached the resource yet
+		}
+	}
 	first := !w.answered
 	w.answered, w.changed = true, false
 	if len(w.groups) > 0 {

@@ -25,14 +25,7 @@
 //     object needs a finalizer, or compares the uid with that of what it has made.
 //   - An order between keys, or that a reconcile runs only once for an event.
 //   - Deletions after a GAP with HistoryLost, which Run and Source log.
-//   - Result.RequeueAfter across a restart with a checkpoint: its event was acked, and the next run does not deliver it
-//     again.
 //   - Progress while MaxPending keys fail. Events are taken in order: one that would repair a key waits behind an event
 //     of another key.
 //   - The last state of an object whose deletion is inferred: see [stream.Event].
-//
-// # Errors
-//
-// [Run] and [NewSource] return a [*stream.OptionsError] for an invalid argument or option, and the error with which the
-// sequence ends. A panic of a function of the caller is a [*stream.PanicError].
 package controller

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"log/slog"
 	"strconv"
 
@@ -24,8 +25,7 @@ type Options struct {
 	// there are so many, Run takes no event of another key, and so the server waits. Keys whose reconcile fails count,
 	// so that Run waits if so many fail. Keys that wait for RequeueAfter do not count. The keys of one event are taken
 	// together, so that there may be a few more. With a checkpoint, Run also waits while 16 times as many pairs of
-	// event and key are not acked. While an event waits for room, Run takes none behind it, not even one that would
-	// repair a key that fails. Zero means 10,000.
+	// event and key are not acked. Zero means 10,000.
 	MaxPending int
 	// RateLimiter decides how long a key waits after a failure. It must not be shared with another run. Nil means
 	// workqueue.DefaultTypedControllerRateLimiter: 5 ms, doubled by each failure in a row, up to 1,000 s; and for all
@@ -45,32 +45,23 @@ const (
 
 // check returns a copy with the defaults.
 func (o *Options) check() (Options, error) {
-	var checked Options
-	if o != nil {
-		checked = *o
-	}
-	for _, field := range []struct {
-		name     string
-		value    *int
-		standard int
-	}{{"Workers", &checked.Workers, 1}, {"MaxPending", &checked.MaxPending, defaultMaxPending}} {
-		switch {
-		case *field.value < 0:
-			return checked, &stream.OptionsError{
-				Field: field.name, Value: strconv.Itoa(*field.value), Problem: "must not be negative",
-			}
-		case *field.value == 0:
-			*field.value = field.standard
-		}
-	}
+	checked := *cmp.Or(o, &Options{})
+	err := cmp.Or(notNegative("Workers", checked.Workers), notNegative("MaxPending", checked.MaxPending))
+	checked.Workers = cmp.Or(checked.Workers, 1)
+	checked.MaxPending = cmp.Or(checked.MaxPending, defaultMaxPending)
 	if checked.KeyFunc == nil {
 		checked.KeyFunc = func(ev stream.Event) []Key { return []Key{KeyOf(ev)} }
 	}
 	if checked.RateLimiter == nil {
 		checked.RateLimiter = workqueue.DefaultTypedControllerRateLimiter[Key]()
 	}
-	if checked.Logger == nil {
-		checked.Logger = slog.New(slog.DiscardHandler)
+	checked.Logger = cmp.Or(checked.Logger, slog.New(slog.DiscardHandler))
+	return checked, err
+}
+
+func notNegative(field string, n int) error {
+	if n < 0 {
+		return &stream.OptionsError{Field: field, Value: strconv.Itoa(n), Problem: "must not be negative"}
 	}
-	return checked, nil
+	return nil
 }

@@ -6,13 +6,14 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // pending is what Run knows of the keys that are not done.
 type pending struct {
 	keysOnly bool
-	changed  chan struct{} // of capacity 1; receives when there may be room, or nothing left
+	changed  wait.Signal // is sent when there may be room, or nothing left
 
 	mu      sync.Mutex
 	entries map[Key]*entry
@@ -36,7 +37,7 @@ type ack struct {
 }
 
 func newPending(keysOnly bool) *pending {
-	return &pending{keysOnly: keysOnly, changed: make(chan struct{}, 1), entries: map[Key]*entry{}}
+	return &pending{keysOnly: keysOnly, changed: wait.NewSignal(), entries: map[Key]*entry{}}
 }
 
 // hasRoom reports whether the event of these keys may be added.
@@ -114,7 +115,7 @@ func (p *pending) failed(k Key, acks []*ack) {
 // succeeded ends a reconcile and returns the marks to ack. If retain is set, and no newer event has arrived, the event
 // is retained for RequeueAfter.
 func (p *pending) succeeded(k Key, acks []*ack, retain bool) (done []*acks.Mark) {
-	defer p.signal()
+	defer p.changed.Send()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running--
@@ -137,11 +138,4 @@ func (p *pending) isDone() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held == 0 && p.running == 0
-}
-
-func (p *pending) signal() {
-	select {
-	case p.changed <- struct{}{}:
-	default:
-	}
 }

@@ -191,8 +191,7 @@ func (l *loop) handle(ctx context.Context, k Key) {
 
 func (l *loop) log(k Key, err error) {
 	attributes := []any{"key", k.String(), "error", err}
-	var panicked *stream.PanicError
-	if errors.As(err, &panicked) {
+	if panicked, ok := errors.AsType[*stream.PanicError](err); ok {
 		attributes = append(attributes, "stack", string(panicked.Stack))
 	}
 	l.Logger.Warn("reconcile failed", attributes...)

@@ -1,11 +1,11 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,38 +74,30 @@ var errCheckpoint = &stream.OptionsError{
 func NewSource[request comparable](
 	s sequence, requests func(stream.Event) []request, opts *SourceOptions,
 ) (*Source[request], error) {
-	var o SourceOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &SourceOptions{})
 	switch {
 	case s == nil:
 		return nil, &stream.OptionsError{Field: "s", Problem: "must not be nil"}
 	case requests == nil:
 		return nil, &stream.OptionsError{Field: "requests", Problem: "must not be nil"}
-	case o.MaxQueued < 0:
-		return nil, &stream.OptionsError{
-			Field: "MaxQueued", Value: strconv.Itoa(o.MaxQueued), Problem: "must not be negative",
-		}
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+	if err := notNegative("MaxQueued", o.MaxQueued); err != nil {
+		return nil, err
 	}
 	if q, ok := s.(*stream.Sequence); ok && q.Tracked(friend.Access{}) {
 		return nil, errCheckpoint
 	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Source[request]{
 		events: s, requests: requests, options: o, ready: make(chan struct{}), ended: make(chan struct{}),
 	}, nil
 }
 
-var errNotMade = &stream.OptionsError{Field: "Source", Problem: "must be made with NewSource"}
-
 // check returns an error if the Source was not made with NewSource, or ctx is nil.
 func (s *Source[request]) check(ctx context.Context) error {
 	switch {
 	case s == nil || s.events == nil:
-		return errNotMade
+		return &stream.OptionsError{Field: "Source", Problem: "must be made with NewSource"}
 	case ctx == nil:
 		return &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
 	}
@@ -193,17 +185,16 @@ func (s *Source[request]) WaitForSync(ctx context.Context) error {
 	defer ticker.Stop()
 	for waiting := true; waiting; {
 		select {
-		case <-s.ready:
-			return nil
-		case <-s.ended:
-			waiting = false
-		case <-ctx.Done():
-			waiting = false
 		case <-ticker.C: // a Mux emits nothing when the last source without a SYNCED is removed
 			if s.synced.Load() && s.events.AllSynced(friend.Access{}) {
 				s.setReady()
 			}
+			continue
+		case <-s.ready:
+		case <-s.ended:
+		case <-ctx.Done():
 		}
+		waiting = false
 	}
 	select {
 	case <-s.ready: // more than one had happened
@@ -212,10 +203,7 @@ func (s *Source[request]) WaitForSync(ctx context.Context) error {
 	}
 	select {
 	case <-s.ended:
-		if s.err != nil {
-			return s.err
-		}
-		return stream.ErrUnmet
+		return cmp.Or(s.err, stream.ErrUnmet)
 	default:
 		return context.Cause(ctx)
 	}

@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -32,9 +33,7 @@ func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions
 	if l.refusal != nil {
 		return nil, l.refusal
 	}
-	if o.ObjectDescription == "" {
-		o.ObjectDescription = s.Resource().String()
-	}
+	o.ObjectDescription = cmp.Or(o.ObjectDescription, s.Resource().String())
 	l.states = &states{objects: map[types.UID]any{}, deleted: map[*unstructured.Unstructured]bool{}}
 	client := cache.NewSharedIndexInformerWithOptions(informerSource{l}, &unstructured.Unstructured{}, o)
 	_ = client.SetTransform(l.states.transformed) // it fails only once the informer has started
@@ -60,7 +59,10 @@ func (i *informer) SetTransform(f cache.TransformFunc) error {
 	if err := i.SharedIndexInformer.SetTransform(i.source.states.transformed); err != nil {
 		return err
 	}
-	i.source.states.setTransform(f)
+	s := i.source.states
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.transform = f
 	return nil
 }
 
@@ -84,12 +86,6 @@ type states struct {
 	objects   map[types.UID]any
 	deleted   map[*unstructured.Unstructured]bool // of DELETED events on their way to the queue: true if inferred
 	listed    map[types.UID]bool                  // by the last List, until the store has been replaced
-}
-
-func (s *states) setTransform(f cache.TransformFunc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.transform = f
 }
 
 // deleting announces the object of a DELETED event.

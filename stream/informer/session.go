@@ -1,9 +1,11 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,8 +21,6 @@ import (
 
 // sessionBuffer is how many events of a run wait for a reflector. It saves changes of goroutines.
 const sessionBuffer = 100
-
-var errEnded = errors.New("informer: the run ended before SYNCED")
 
 // session is a run of a Stream for a List and the Watch that continues it, or for a Watch.
 type session struct {
@@ -69,7 +69,7 @@ func (s *session) begin(ctx context.Context, seq func(context.Context) iter.Seq2
 // later one for the receiver of the events.
 func (s *session) read(ctx context.Context, seq iter.Seq2[stream.Event, error]) error {
 	isReady := false
-	s.err = errEnded
+	s.err = errors.New("informer: the run ended before SYNCED")
 	defer func() {
 		if !isReady {
 			close(s.ready)
@@ -102,7 +102,7 @@ func (s *session) read(ctx context.Context, seq iter.Seq2[stream.Event, error]) 
 
 // requestError returns the error of a List or Watch. For a GAP it is Expired, which callers in client-go look for.
 func requestError(err error) error {
-	if gap := (*stream.GapError)(nil); errors.As(err, &gap) {
+	if _, gap := errors.AsType[*stream.GapError](err); gap {
 		return apierrors.FromObject(statusOf(err))
 	}
 	return err
@@ -178,17 +178,10 @@ func (s *session) synced(ctx context.Context, rv string) error {
 // complete makes the list from what has been collected.
 func (s *session) complete(rv string) {
 	l := s.list
-	objects := make([]*unstructured.Unstructured, 0, len(l.objects))
-	for _, o := range l.objects {
-		objects = append(objects, o)
-	}
-	l.objects, l.version = nil, rv
-	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
-		if n := strings.Compare(a.GetNamespace(), b.GetNamespace()); n != 0 {
-			return n
-		}
-		return strings.Compare(a.GetName(), b.GetName())
+	objects := slices.SortedFunc(maps.Values(l.objects), func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
 	})
+	l.objects, l.version = nil, rv
 	if s.states != nil {
 		objects, l.retained = s.states.replace(objects)
 	}

@@ -160,14 +160,11 @@ func bookmark(r gvr.Resource, rv string) *unstructured.Unstructured {
 
 // statusOf returns the Status of an ERROR event.
 func statusOf(err error) *metav1.Status {
-	var (
-		gap    *stream.GapError
-		answer apierrors.APIStatus
-	)
-	switch {
-	case errors.As(err, &gap):
+	if _, gap := errors.AsType[*stream.GapError](err); gap {
 		return &apierrors.NewResourceExpired(err.Error()).ErrStatus
-	case errors.As(err, &answer):
+	}
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) {
 		status := answer.Status()
 		return &status
 	}

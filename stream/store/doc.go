@@ -58,11 +58,4 @@
 //   - How well objects are compressed. A dictionary is made of up to 64 KB of objects when 16 were encoded, then after
 //     256, 4,096, 65,536, 1,048,576 and 16,777,216. Objects that look different later are compressed less,
 //     until the next one is due. The six take at most 0.7 MB.
-//
-// # Errors
-//
-// [New], and methods with invalid arguments, return a [*stream.OptionsError]. [Store.Run] returns the error that ended
-// the run, of those that [stream.Stream.Events] lists, or an error that names a panicking index. It has no more of the
-// panic than an error. The methods that wait return the cause of their context. [Object.Decode] and [As] return an
-// error if the JSON is invalid; it names the object and quotes nothing of it.
 package store

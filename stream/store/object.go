@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -57,7 +56,7 @@ func (o Object) JSON() (json.RawMessage, error) {
 }
 
 // Decode returns a new object that is decoded from the JSON. It returns an error for the zero Object, and if the JSON
-// is invalid: see [stream.Raw].
+// is invalid (see [stream.Raw]), which names the object and quotes nothing of it.
 func (o Object) Decode() (decoded *unstructured.Unstructured, err error) {
 	err = o.read(func(json []byte) error {
 		decoded, err = decode.Decode(json)
@@ -89,30 +88,12 @@ func As[T any](o Object) (T, error) {
 
 // Meta returns the metadata of the object. It decodes no more of the JSON than it is asked for, and nothing for the
 // namespace, name, uid and resourceVersion. Of the zero Object, and of JSON that is invalid, the rest is empty.
-func (o Object) Meta() stream.Meta { return &meta{object: o} }
-
-// meta decodes the metadata when it is first asked for what is not in the record.
-type meta struct {
-	object Object
-	rest   *decode.Meta
+func (o Object) Meta() stream.Meta {
+	id, _ := o.record.identity()
+	return decode.NewMetaOf(decode.Identity{
+		Namespace: id.namespace, Name: id.name, UID: string(id.uid), ResourceVersion: id.version,
+	}, func() []byte {
+		json, _ := o.JSON() // nil if there is none
+		return json
+	})
 }
-
-func (m *meta) decoded() *decode.Meta {
-	if m.rest == nil {
-		json, _ := m.object.JSON() // nil if there is none
-		m.rest = decode.NewMeta(json)
-	}
-	return m.rest
-}
-
-func (m *meta) GetNamespace() string                        { return m.object.Namespace() }
-func (m *meta) GetName() string                             { return m.object.Name() }
-func (m *meta) GetUID() types.UID                           { return m.object.UID() }
-func (m *meta) GetResourceVersion() string                  { return m.object.ResourceVersion() }
-func (m *meta) GetGeneration() int64                        { return m.decoded().GetGeneration() }
-func (m *meta) GetCreationTimestamp() metav1.Time           { return m.decoded().GetCreationTimestamp() }
-func (m *meta) GetDeletionTimestamp() *metav1.Time          { return m.decoded().GetDeletionTimestamp() }
-func (m *meta) GetLabels() map[string]string                { return m.decoded().GetLabels() }
-func (m *meta) GetAnnotations() map[string]string           { return m.decoded().GetAnnotations() }
-func (m *meta) GetFinalizers() []string                     { return m.decoded().GetFinalizers() }
-func (m *meta) GetOwnerReferences() []metav1.OwnerReference { return m.decoded().GetOwnerReferences() }

@@ -17,6 +17,8 @@ type state struct {
 	synced bool    // the run has delivered SYNCED, and no GAP since
 	gaps   int     // how often synced became false
 	syncs  int     // how often it became true
+
+	replaced chan struct{} // closed when the writer publishes the next state
 }
 
 // shard is what exists in one watched namespace, or in the cluster.

@@ -1,9 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -36,7 +36,6 @@ type Store struct {
 	codec   *codec
 	seed    maphash.Seed
 	state   atomic.Pointer[state]
-	changed atomic.Pointer[chan struct{}] // closed by the next publication; nil if nobody waits
 	running atomic.Bool
 }
 
@@ -52,9 +51,7 @@ func New(s *stream.Stream, opts *Options) (*Store, error) {
 	if s == nil || s.Resource().Resource == "" {
 		return nil, &stream.OptionsError{Field: "Stream", Problem: "must be made with stream.New"}
 	}
-	if opts == nil {
-		opts = &Options{}
-	}
+	opts = cmp.Or(opts, &Options{})
 	store := &Store{stream: s, codec: newCodec(opts.Compress), seed: maphash.MakeSeed()}
 	store.names = slices.Sorted(maps.Keys(opts.Indexes))
 	for _, name := range store.names {
@@ -72,7 +69,7 @@ func New(s *stream.Stream, opts *Options) (*Store, error) {
 
 // empty returns a state without objects.
 func (s *Store) empty(namespaces []string) *state {
-	st := &state{}
+	st := &state{replaced: make(chan struct{})}
 	for _, n := range namespaces {
 		st.shards = append(st.shards, shard{namespace: n, indexes: make([]*node, len(s.names))})
 	}
@@ -83,7 +80,7 @@ func (s *Store) empty(namespaces []string) *state {
 // Otherwise it returns
 //
 //   - the error with which the run ended, which [stream.Stream.Events] lists: the cause of ctx, for one,
-//   - an error that names the index, if its function panicked,
+//   - an error that names the index, if its function panicked; it has no more of the panic than an error,
 //   - an error if an object cannot be encoded as JSON, after [stream.Options].Transform for example,
 //   - [stream.ErrBusy], if the Store or its Stream has another run,
 //   - a [*stream.OptionsError], if ctx is nil or s was not made with [New].
@@ -113,12 +110,7 @@ func (s *Store) Run(ctx context.Context) error {
 }
 
 // publish replaces the state, and wakes all that wait for that.
-func (s *Store) publish(st *state) {
-	s.state.Store(st)
-	if c := s.changed.Swap(nil); c != nil {
-		close(*c)
-	}
-}
+func (s *Store) publish(st *state) { close(s.state.Swap(st).replaced) }
 
 // await waits for a state for which ready returns true, and returns it. It returns an error of ready, or the cause of
 // ctx if that ends before.
@@ -134,27 +126,10 @@ func (s *Store) await(ctx context.Context, ready func(*state) (bool, error)) (*s
 		if ok, err := ready(st); ok || err != nil {
 			return st, err
 		}
-		next := s.nextPublication()
-		if s.state.Load() != st {
-			continue // published before next was there to be closed
-		}
 		select {
-		case <-next:
+		case <-st.replaced:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// nextPublication returns a channel that is closed by the next publication after the return.
-func (s *Store) nextPublication() <-chan struct{} {
-	made := make(chan struct{})
-	for {
-		if c := s.changed.Load(); c != nil {
-			return *c
-		}
-		if s.changed.CompareAndSwap(nil, &made) {
-			return made
 		}
 	}
 }
@@ -195,7 +170,7 @@ func (s *Store) WaitFor(ctx context.Context, resourceVersion string) error {
 	_, err := s.await(ctx, func(st *state) (bool, error) {
 		for _, shard := range st.shards {
 			if (st.synced || shard.version != "") && !protocol.NotAfter(shard.version, shard.version) {
-				return false, fmt.Errorf("store: %w", errNoNumber)
+				return false, errors.New("store: cannot compare resourceVersions: those of the server are not numbers")
 			}
 			if !protocol.NotAfter(resourceVersion, shard.version) {
 				return false, nil
@@ -205,5 +180,3 @@ func (s *Store) WaitFor(ctx context.Context, resourceVersion string) error {
 	})
 	return err
 }
-
-var errNoNumber = errors.New("cannot compare resourceVersions: those of the server are not numbers")

@@ -117,7 +117,8 @@ func (w *writer) sync(ev stream.Event) {
 // publish publishes all drafts that are not held.
 func (w *writer) publish() {
 	old := w.state.Load()
-	st := &state{shards: slices.Clone(old.shards), synced: w.synced, gaps: w.gaps, syncs: w.syncs}
+	st := &state{shards: slices.Clone(old.shards), synced: w.synced, gaps: w.gaps, syncs: w.syncs,
+		replaced: make(chan struct{})}
 	for i := range w.drafts {
 		d := &w.drafts[i]
 		if !d.held && d.changed {
@@ -233,7 +234,7 @@ func (w *writer) call(index int, ev stream.Event, id identity) (values []string,
 		if p := recover(); p != nil {
 			cause, isError := p.(error)
 			if !isError {
-				cause = errPanic // what the value says may be the content of the object
+				cause = errors.New("its panic value is no error") // which may quote the object
 			}
 			err = fmt.Errorf("store: the function of index %q panicked for %s/%s: %w",
 				w.names[index], id.namespace, id.name, guard.Redact(cause))
@@ -241,8 +242,6 @@ func (w *writer) call(index int, ev stream.Event, id identity) (values []string,
 	}()
 	return w.indexes[index](ev), nil
 }
-
-var errPanic = errors.New("its panic value is no error")
 
 // jsonOf returns the object of an event as JSON.
 func jsonOf(ev stream.Event) ([]byte, error) {

@@ -79,15 +79,12 @@ func (d *Decoder) eventType(i int) (watch.EventType, int) {
 			return t.kind, end
 		}
 	}
-	if i >= len(d.data) {
-		return "", d.fail(ErrShort)
-	}
-	if d.data[i] == '"' {
+	if i < len(d.data) && d.data[i] == '"' {
 		if end, _ := d.quoted(i + 1); end < 0 {
 			return "", end
 		}
 	}
-	return "", d.fail(ErrDeclined)
+	return "", d.unexpected(i)
 }
 
 // endOfEvent returns where an event ends. Its object ends at i.

@@ -9,15 +9,12 @@ import (
 const maxInterned = 64
 
 // table keeps strings and numbers that have been seen more than once, so that what they decode to is not allocated
-// again. Objects share that, as it is immutable.
+// again. Objects share that, as it is immutable. The package comment says how it is used.
 //
-// The keys form a trie: a key that is found in objects under several keys has an entry for each of these. The entry
-// notes what came next, and the next object is compared with that first. So most keys and many values are found by one
-// comparison.
+// The keys form a trie: a key that is found in objects under several keys has an entry for each of these.
 //
-// Other texts are looked up. Each has one possible place, and a place has one owner. The owner gains credit each time
-// it is found. Another text that is seen there twice in a row takes a credit from the owner, and the place once there
-// is none. So names and times do not replace what all objects have, and there is at most one entry for each place.
+// Each text has one possible place, and a place has one owner. The owner gains credit each time it is found. Another
+// text that is seen there twice in a row takes a credit from the owner, and the place once there is none.
 type table struct {
 	places  []place // by hash
 	entries []entry // in the order in which they were seen, which is about the order of the next object

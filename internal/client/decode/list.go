@@ -49,8 +49,9 @@ func (l *Lister) Decode(data []byte) error {
 	i := 0
 	for i >= 0 && l.next != listEnd {
 		d.depth = 1
-		if l.next, i = l.part(d.space(l.at)); i >= 0 {
-			l.at, l.took = i, d.memory
+		var next listPart
+		if next, i = l.part(d.space(l.at)); i >= 0 {
+			l.next, l.at, l.took = next, i, d.memory
 		}
 	}
 	if l.all = i >= 0 && d.space(l.at) == len(data); i >= 0 && !l.all {
@@ -59,39 +60,38 @@ func (l *Lister) Decode(data []byte) error {
 	return d.end(i)
 }
 
-// part decodes the next part, which begins at i, and returns the part after it, or the same one if it fails.
-func (l *Lister) part(i int) (listPart, int) {
+// part decodes the next part, which begins at i, and returns the part after it, and where it ends.
+func (l *Lister) part(i int) (after listPart, end int) {
 	d := l.d
 	switch l.next {
 	case listBegin:
-		return nextPart(listMember, l.next, d.open(i, '{'))
+		return listMember, d.open(i, '{')
 	case listMember:
 		return l.member(i)
 	case listItem:
-		return nextPart(listItemEnd, l.next, l.item(i))
+		return listItemEnd, l.item(i)
 	case listItemEnd:
 		i, more := d.more(i, ']')
 		if more {
 			return listItem, i
 		}
-		return nextPart(listMemberEnd, l.next, i)
+		return listMemberEnd, i
 	}
 	i, more := d.more(i, '}')
 	if more {
 		return listMember, i
 	}
-	return nextPart(listEnd, l.next, i)
+	return listEnd, i
 }
 
 // item decodes the item that begins at i, and returns where it ends.
 func (l *Lister) item(i int) (end int) {
 	d := l.d
 	d.depth = 0
-	var m map[string]any
-	switch {
-	case l.raw:
+	if l.raw {
 		end = l.rawItem(i)
-	default:
+	} else {
+		var m map[string]any
 		if m, end = d.object(i, d.drop, root); end >= 0 {
 			l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: m})
 		}
@@ -145,14 +145,6 @@ func (l *Lister) rawItem(i int) (end int) {
 	return end
 }
 
-// nextPart returns the next part, or the same one if i stands for an error.
-func nextPart(next, same listPart, i int) (listPart, int) {
-	if i < 0 {
-		return same, i
-	}
-	return next, i
-}
-
 func (l *Lister) member(i int) (listPart, int) {
 	d := l.d
 	key, k, i := d.key(i, nothing, nothing)
@@ -167,7 +159,7 @@ func (l *Lister) member(i int) (listPart, int) {
 		if i >= 0 {
 			l.list.Object[key] = v
 		}
-		return nextPart(listMemberEnd, listMember, i)
+		return listMemberEnd, i
 	}
 	if i = d.open(i, '['); i >= len(d.data) {
 		i = d.fail(ErrShort)

@@ -41,21 +41,16 @@ func (d *Decoder) digits(i int) (end int, float bool) {
 	if data[i] == '-' {
 		i++
 	}
-	switch {
-	case i >= len(data):
-		return d.fail(ErrShort), false
-	case data[i] == '0':
+	begin := i
+	if i < len(data) && data[i] == '0' {
 		i++
-	case '1' <= data[i] && data[i] <= '9':
-		i = run(data, i)
-	default:
-		return d.fail(ErrDeclined), false
+	} else if i = run(data, i); i == begin {
+		return d.unexpected(i), false
 	}
 	if i < len(data) && data[i] == '.' {
-		float = true
-		begin := i + 1
+		float, begin = true, i+1
 		if i = run(data, begin); i == begin {
-			return d.noDigit(i), false
+			return d.unexpected(i), false
 		}
 	}
 	if i < len(data) && (data[i] == 'e' || data[i] == 'E') {
@@ -63,9 +58,9 @@ func (d *Decoder) digits(i int) (end int, float bool) {
 		if i++; i < len(data) && (data[i] == '+' || data[i] == '-') {
 			i++
 		}
-		begin := i
+		begin = i
 		if i = run(data, begin); i == begin {
-			return d.noDigit(i), false
+			return d.unexpected(i), false
 		}
 	}
 	if i >= len(data) {
@@ -82,7 +77,8 @@ func run(data []byte, i int) int {
 	return i
 }
 
-func (d *Decoder) noDigit(i int) int {
+// unexpected fails because of what is at i: nothing more, or something unusual.
+func (d *Decoder) unexpected(i int) int {
 	if i >= len(d.data) {
 		return d.fail(ErrShort)
 	}

@@ -67,19 +67,12 @@ func (p *Protobuf) event(data []byte) (kind watch.EventType, metadata []byte, n 
 	if !ok {
 		return "", nil, d.fail(ErrDeclined)
 	}
-	switch watch.EventType(text) { // a conversion of the text would allocate
-	case watch.Modified:
-		kind = watch.Modified
-	case watch.Added:
-		kind = watch.Added
-	case watch.Deleted:
-		kind = watch.Deleted
-	case watch.Bookmark:
-		kind = watch.Bookmark
-	default:
-		return "", nil, d.fail(ErrDeclined)
+	for _, t := range [...]watch.EventType{watch.Modified, watch.Added, watch.Deleted, watch.Bookmark} {
+		if string(text) == string(t) { // a conversion of the text would allocate
+			kind = t
+		}
 	}
-	if metadata, ok = metadataIn(object); !ok {
+	if metadata, ok = metadataIn(object); !ok || kind == "" {
 		return "", nil, d.fail(ErrDeclined)
 	}
 	return kind, metadata, n

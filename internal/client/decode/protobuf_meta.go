@@ -89,12 +89,7 @@ func (p *Protobuf) metadata(b []byte) (map[string]any, Identity) {
 	if !m.read(b) || p.d.take(size.Map(m.keys), 0) < 0 {
 		return nil, Identity{}
 	}
-	var out map[string]any
-	if m.keys > 8 { // an empty map has room for 8 keys
-		out = make(map[string]any, m.keys)
-	} else {
-		out = map[string]any{}
-	}
+	out := newMap(m.keys)
 	var texts [metaVersion >> 3]string
 	for i := 1; i < metaVersion>>3; i++ {
 		if text := m.bytes[i]; len(text) > 0 {
@@ -222,12 +217,7 @@ func (p *Protobuf) texts(b []byte, r repeated, tag uint64) map[string]any {
 	if p.d.take(size.Map(r.count), 0) < 0 {
 		return nil
 	}
-	var m map[string]any
-	if r.count > 8 {
-		m = make(map[string]any, r.count)
-	} else {
-		m = map[string]any{}
-	}
+	m := newMap(r.count)
 	for i := r.first; r.count > 0; {
 		t, _, content, end := nextField(b, i)
 		if i = end; t != tag {

@@ -146,12 +146,16 @@ var (
 // not valid is empty.
 type Meta struct {
 	json     []byte
+	read     func() []byte              // returns json for NewMetaOf; else nil
 	identity *Identity                  // nil before identify
 	decoded  *unstructured.Unstructured // nil before object
 }
 
 // NewMeta returns a Meta of the JSON of an object.
 func NewMeta(json []byte) *Meta { return &Meta{json: json} }
+
+// NewMetaOf returns a Meta of an object whose identity is known. It calls read when it is asked for more.
+func NewMetaOf(id Identity, read func() []byte) *Meta { return &Meta{identity: &id, read: read} }
 
 func (m *Meta) identify() *Identity {
 	if m.identity == nil {
@@ -180,6 +184,9 @@ func (m *Meta) scan() (Identity, bool) {
 func (m *Meta) object() *unstructured.Unstructured {
 	if m.decoded != nil {
 		return m.decoded
+	}
+	if m.read != nil {
+		m.json = m.read()
 	}
 	d := spare.Get().(*Decoder)
 	defer spare.Put(d)

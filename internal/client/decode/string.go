@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"strings"
@@ -131,7 +132,7 @@ func (d *Decoder) quoted(i int) (end int, plain bool) {
 
 // text returns the text that the content of a string stands for, in memory that the next call may change.
 func (d *Decoder) text(s []byte) ([]byte, bool) {
-	if utf8.Valid(s) && indexEscape(s) < 0 {
+	if utf8.Valid(s) && bytes.IndexByte(s, '\\') < 0 {
 		return s, true
 	}
 	out := d.scratch[:0]
@@ -155,15 +156,6 @@ func (d *Decoder) text(s []byte) ([]byte, bool) {
 	}
 	d.scratch = out
 	return out, true
-}
-
-func indexEscape(s []byte) int {
-	for i, c := range s {
-		if c == '\\' {
-			return i
-		}
-	}
-	return -1
 }
 
 // unescape appends the character that the escape at s[i] stands for, and returns where the next one begins.

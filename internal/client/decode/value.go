@@ -55,12 +55,8 @@ func (d *Decoder) object(i int, drop []string, under ref) (map[string]any, int) 
 		d.depth--
 		return map[string]any{}, d.take(size.Map(0), i+1)
 	}
-	m, room := map[string]any(nil), d.sizeHint(under, len(d.data)-i)
-	if room > 8 { // an empty map has room for 8 keys
-		m = make(map[string]any, room)
-	} else {
-		m = map[string]any{}
-	}
+	room := d.sizeHint(under, len(d.data)-i)
+	m := newMap(room)
 	n, before := 0, nothing
 	for more := true; more; {
 		key, k, at := d.key(i, under, before)
@@ -107,6 +103,14 @@ func (d *Decoder) object(i int, drop []string, under ref) (map[string]any, int) 
 	return m, d.take(size.Map(len(m)), i)
 }
 
+// newMap returns a map with room for n keys.
+func newMap(n int) map[string]any {
+	if n > 8 { // an empty map has room for 8 keys
+		return make(map[string]any, n)
+	}
+	return map[string]any{}
+}
+
 func (d *Decoder) list(i int, under ref) ([]any, int) {
 	begin := len(d.items)
 	if i = d.open(i, '['); i < 0 {
@@ -137,11 +141,8 @@ func (d *Decoder) list(i int, under ref) ([]any, int) {
 
 // open returns where the content of a list or an object begins.
 func (d *Decoder) open(i int, bracket byte) int {
-	switch {
-	case i >= len(d.data):
-		return d.fail(ErrShort)
-	case d.data[i] != bracket || d.depth == maxDepth:
-		return d.fail(ErrDeclined)
+	if i >= len(d.data) || d.data[i] != bracket || d.depth == maxDepth {
+		return d.unexpected(i)
 	}
 	d.depth++
 	return d.space(i + 1)
@@ -164,11 +165,8 @@ func (d *Decoder) more(i int, bracket byte) (int, bool) {
 // key returns the key that begins at i, its entry if it is in the table, and where its value begins. under is the key
 // of its object, and before the last key in that object with an entry.
 func (d *Decoder) key(i int, under, before ref) (string, ref, int) {
-	switch {
-	case i >= len(d.data):
-		return "", nothing, d.fail(ErrShort)
-	case d.data[i] != '"':
-		return "", nothing, d.fail(ErrDeclined)
+	if i >= len(d.data) || d.data[i] != '"' {
+		return "", nothing, d.unexpected(i)
 	}
 	expected := d.entries[before].next
 	if before == nothing {
@@ -220,11 +218,8 @@ func endsNumber(c byte) bool { return c == ',' || c == '}' || c == ']' }
 
 // colon returns where the value of the key that ends at i begins.
 func (d *Decoder) colon(i int) int {
-	if i = d.space(i); i >= len(d.data) {
-		return d.fail(ErrShort)
-	}
-	if d.data[i] != ':' {
-		return d.fail(ErrDeclined)
+	if i = d.space(i); i >= len(d.data) || d.data[i] != ':' {
+		return d.unexpected(i)
 	}
 	return d.space(i + 1)
 }
