@@ -25,26 +25,22 @@ import (
 //
 // A rest.Config.Timeout of 0 means 32 s. It bounds the request with all its retries: client-go obeys a Retry-After
 // within that time. A longer one is an error at once, which says how long the server asks to wait.
-func (c *Connection) Cluster(ctx context.Context) (checkpoint.Cluster, error) {
+func (c *Connection) Cluster(ctx context.Context) (of checkpoint.Cluster, err error) {
 	if err := c.check(ctx); err != nil {
-		return checkpoint.Cluster{}, err
+		return of, err
 	}
-	return clusterOf(ctx, rest.CopyConfig(c.config))
-}
-
-func clusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error) {
-	var c checkpoint.Cluster
+	cfg := rest.CopyConfig(c.config)
 	url, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
-		return c, fmt.Errorf("gvrwatch: cannot determine the URL of the cluster: %w", guard.Redact(err))
+		return of, fmt.Errorf("gvrwatch: cannot determine the URL of the cluster: %w", guard.Redact(err))
 	}
 	if err := rest.LoadTLSFiles(cfg); err != nil {
-		return c, fmt.Errorf("gvrwatch: cannot read the certificates of the cluster: %w", err)
+		return of, fmt.Errorf("gvrwatch: cannot read the certificates of the cluster: %w", err)
 	}
-	c.Address = url.Scheme + "://" + url.Host + url.Path
+	of.Address = url.Scheme + "://" + url.Host + url.Path
 	if len(cfg.CAData) > 0 {
 		sum := sha256.Sum256(cfg.CAData)
-		c.Address += " sha256:" + hex.EncodeToString(sum[:8])
+		of.Address += " sha256:" + hex.EncodeToString(sum[:8])
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 32 * time.Second
@@ -52,17 +48,17 @@ func clusterOf(ctx context.Context, cfg *rest.Config) (checkpoint.Cluster, error
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return guard.Impatient(guard.Wrap(next)) })
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
-		return c, fmt.Errorf("gvrwatch: cannot create a client: %w", err)
+		return of, fmt.Errorf("gvrwatch: cannot create a client: %w", err)
 	}
 	namespaces := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	namespace, err := namespaces.Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-		return c, nil
+		return of, nil
 	case err != nil:
-		return c, fmt.Errorf("gvrwatch: cannot identify the cluster by the uid of namespace kube-system: %w",
+		return of, fmt.Errorf("gvrwatch: cannot identify the cluster by the uid of namespace kube-system: %w",
 			guard.Redact(err))
 	}
-	c.UID = string(namespace.GetUID())
-	return c, nil
+	of.UID = string(namespace.GetUID())
+	return of, nil
 }

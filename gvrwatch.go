@@ -60,6 +60,7 @@
 package gvrwatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -239,24 +240,20 @@ func (c *Connection) Tracker(
 	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
-	var o checkpoint.Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &checkpoint.Options{})
+	var err error
 	if o.Cluster == (checkpoint.Cluster{}) {
-		var err error
-		if o.Cluster, err = c.Cluster(ctx); err != nil {
-			return nil, err
-		}
+		o.Cluster, err = c.Cluster(ctx)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return checkpoint.NewTracker(store, &o)
 }
 
 // clone returns a copy of opts that later changes do not reach.
-func clone(opts *stream.Options) (o stream.Options) {
-	if opts != nil {
-		o = *opts
-		o.Namespaces = slices.Clone(o.Namespaces)
-	}
+func clone(opts *stream.Options) stream.Options {
+	o := *cmp.Or(opts, &stream.Options{})
+	o.Namespaces = slices.Clone(o.Namespaces)
 	return o
 }

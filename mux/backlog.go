@@ -96,22 +96,14 @@ func (m *Mux) admit(s *source, force bool) {
 	s.buffer.room <- struct{}{}
 }
 
-// keep queues an item for the next run, although this one ends, if the source resumes then. SYNCED is not kept: the next
-// run delivers another one.
+// keep queues an item for the next run, although this one ends, if the source resumes then. SYNCED is not kept: the
+// next run delivers another one.
 func (m *Mux) keep(s *source, it *item) {
 	switch {
 	case !s.resumes || s.removed:
 		s.discarded = true
 	case it.event.Type != stream.Synced:
 		m.enqueue(s, it)
-	}
-}
-
-// keepBlocked queues the blocked item of a source for the next run.
-func (m *Mux) keepBlocked(s *source) {
-	if s.buffer.blocked != nil {
-		m.keep(s, s.buffer.blocked)
-		s.buffer.blocked = nil
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 type Mux struct {
 	options Options
 	lists   *host.Lists                 // of all sources, in all runs
-	holder  host.Holder                 // of the events that wait between two runs
 	control func(context.Context) error // runs beside each run, for package follow; nil for other Muxes
 	wake    wait.Signal                 // wakes the loop
 
@@ -48,6 +47,8 @@ type runState struct {
 type backlog struct {
 	ready ring[*source] // sources with a queue, in the order of their turns; the queue may have been purged since
 	bytes int64         // of the sources that block
+	// holder holds what waits between two runs.
+	holder host.Holder
 }
 
 var errStopped = errors.New("stopped")
@@ -135,9 +136,9 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 // Remove ends a source, waits until it has ended, and discards its events that wait: none is delivered after Remove has
 // returned, except one that the loop is receiving at that moment. It returns false if there is no such source.
 //
-// The key can be added again, and the source begins again then, even if it resumes; if another goroutine still waits in Remove, the new source starts when the old one has
-// ended. Functions that the source itself calls (Select of a Stream, for example) must not call Remove for its key,
-// which would wait for them.
+// The key can be added again, and the source begins again then, even if it resumes; if another goroutine still waits in
+// Remove, the new source starts when the old one has ended. Functions that the source itself calls (Select of a Stream,
+// for example) must not call Remove for its key, which would wait for them.
 func (m *Mux) Remove(key string) bool {
 	if !m.made() {
 		return false
@@ -170,7 +171,7 @@ func (m *Mux) detach(s *source) <-chan struct{} {
 	}
 	m.purge(s)
 	s.discarded = true // even if nothing waited: whoever adds the source again begins again
-	m.notify() // the run may have nothing left to wait for
+	m.notify()         // the run may have nothing left to wait for
 	if !s.worker.running {
 		s.settle(nil)
 		return nil

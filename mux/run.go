@@ -133,12 +133,14 @@ func (m *Mux) close(cancel context.CancelCauseFunc, workers *sync.WaitGroup) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.sources {
-		if s.resumes && !s.discarded && !s.progress.restart {
-			m.keepBlocked(s)
-		} else {
+		switch {
+		case !s.resumes || s.discarded || s.progress.restart:
 			s.discarded = m.purge(s) || s.discarded
+		case s.buffer.blocked != nil:
+			m.keep(s, s.buffer.blocked)
+			s.buffer.blocked = nil
 		}
-		s.settle(&m.holder)
+		s.settle(&m.waiting.holder)
 		s.worker.state = stopped
 	}
 	m.waiting.ready, m.run = ring[*source]{}, runState{}

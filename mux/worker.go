@@ -97,7 +97,7 @@ func (m *Mux) events(
 	if !ok {
 		return s.Events(ctx), false
 	}
-	o := host.Run{Again: again || restart, Lists: m.lists, Memory: memory, Holder: &m.holder}
+	o := host.Run{Again: again || restart, Lists: m.lists, Memory: memory, Holder: &m.waiting.holder}
 	if src, ok := s.Source.(positioned); ok && resume {
 		// The Position includes the events in the buffer.
 		if p := src.Position(); len(p.ResourceVersions)+len(p.Objects) > 0 {

@@ -119,11 +119,6 @@ func (r *Run) check(s *Stream) error {
 	return nil
 }
 
-// checkPosition returns an error if the run cannot resume from p.
-func (r *activeRun) checkPosition(p checkpoint.Position) error {
-	return r.options.checkPosition(p, r.hosted.Namespaces != nil)
-}
-
 // checkPosition returns an error if a run cannot resume from p. With mayMove, it may resume from one that watched other
 // namespaces.
 func (o *Options) checkPosition(p checkpoint.Position, mayMove bool) error {

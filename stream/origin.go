@@ -34,7 +34,7 @@ func (r *activeRun) findOrigin(ctx context.Context) error {
 			r.from = r.resume(*p)
 		}
 	}
-	if err := r.checkPosition(r.from.position); err != nil {
+	if err := r.options.checkPosition(r.from.position, r.hosted.Namespaces != nil); err != nil {
 		return err
 	}
 	if r.run.Checkpoint == nil {
@@ -53,7 +53,7 @@ func (r *activeRun) findOrigin(ctx context.Context) error {
 	r.from = first
 	if p := session.Position(); p != nil {
 		r.from = r.resume(*p)
-		if err := r.checkPosition(*p); err != nil {
+		if err := r.options.checkPosition(*p, r.hosted.Namespaces != nil); err != nil {
 			session.End()
 			return fmt.Errorf("stream: cannot resume from checkpoint %q: %w", key, err)
 		}

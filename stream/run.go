@@ -214,6 +214,6 @@ func (q *Sequence) Tracked(friend.Access) bool { return q.made() && q.run.Checkp
 // Hold records who holds events that the last run has delivered, for packages of this module.
 func (q *Sequence) Hold(by *host.Holder) {
 	if q.made() {
-		q.stream.hold(by)
+		q.stream.Hold(by)
 	}
 }

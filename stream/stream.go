@@ -157,13 +157,13 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 	returned := false
 	defer func() {
 		if !returned {
-			s.hold(host.Nobody) // a function of the Options may have panicked before an event was delivered
+			s.Hold(host.Nobody) // a function of the Options may have panicked before an event was delivered
 		}
 	}()
 	err := active.runWorkers(ctx)
 	returned = true
 	if active.from.kind == startNow && !s.Status().Synced {
-		s.hold(host.Nobody) // it is not known what existed
+		s.Hold(host.Nobody) // it is not known what existed
 	}
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
@@ -227,15 +227,12 @@ func (s *Stream) begin(cancel context.CancelCauseFunc) bool {
 	return true
 }
 
-// hold records who holds events that the last run has delivered.
-func (s *Stream) hold(by *host.Holder) {
+// Hold records who holds events that the last run has delivered, for packages of this module.
+func (s *Stream) Hold(by *host.Holder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.holder = by
 }
-
-// Hold records who holds events that the last run has delivered, for packages of this module.
-func (s *Stream) Hold(by *host.Holder) { s.hold(by) }
 
 // publish lets Status and Position see the workers of a new run.
 func (s *Stream) publish(workers []*worker, rest checkpoint.Position) {

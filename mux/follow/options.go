@@ -16,9 +16,9 @@ type Options struct {
 	// Mux configures the mux.Mux.
 	Mux mux.Options
 	// Source returns how a resource is watched, and how its runs go. Several goroutines may call it at once.
-	// Options.Namespaces, Run.Until and Run.Key must be zero. Run.Start must be zero or Now, and applies only to resources
-	// that are served when the run begins. A source that breaks these rules fails with a *stream.OptionsError. Nil
-	// means the zero values. A panic is the error of the source.
+	// Options.Namespaces, Run.Until and Run.Key must be zero. Run.Start must be zero or Now, and applies only to
+	// resources that are served when the run begins. A source that breaks these rules fails with a
+	// *stream.OptionsError. Nil means the zero values. A panic is the error of the source.
 	Source func(gvr.Resource) (stream.Options, stream.Run)
 	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not wait for
 	// APIs that do not answer (Status.Discovery), or for resources that are Gone or Failing. It waits at most about
