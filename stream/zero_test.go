@@ -81,7 +81,6 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"Acked(nil)", func() any { return last(stream.Acked(nil)) }, "invalid seq: must not be nil"},
 		{"Event{}.Ack", func() any { stream.Event{}.Ack(); return "" }, ""},
 
-		{"Start{}", func() any { return stream.Start{} == stream.Start{} }, "true"},
 		{"From(Position{})", func() any { return stream.From(checkpoint.Position{}) == stream.Now() }, "false"},
 		{"After", func() any { return newWith(client, widgets(), &setup{Run: stream.Run{Start: stream.After("")}}) },
 			"invalid Start: After must have a resourceVersion"},
