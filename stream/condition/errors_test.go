@@ -235,7 +235,7 @@ func TestNilAndZeroValues(t *testing.T) {
 // have been ready at the same moment; after a gap, exactly if they are.
 func TestRandomHistories(t *testing.T) {
 	names := []string{"door", "window"}
-	for seed := range seedtest.Default(30).All(t) {
+	for seed := range seedtest.Default(20).All(t) {
 		for kind, newSource := range kinds {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
