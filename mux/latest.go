@@ -19,7 +19,7 @@ type latestQueue struct {
 	synced   int                 // number of SYNCED in the line
 	segments map[string]*segment // by Event.Namespace, since each namespace has its own GAPs
 
-	coalesced, vanished *uint64
+	progress *progress // of the source
 }
 
 // segment holds what waits of one Event.Namespace since its last GAP or SYNCED.
@@ -51,8 +51,8 @@ const maxGaps, maxSynced = 1, 2
 // maxEmptyMap is how many objects an empty map may once have held to be kept: a map never shrinks.
 const maxEmptyMap = 1000
 
-func newLatestQueue(coalesced, vanished *uint64) *latestQueue {
-	return &latestQueue{segments: map[string]*segment{}, coalesced: coalesced, vanished: vanished}
+func newLatestQueue(p *progress) *latestQueue {
+	return &latestQueue{segments: map[string]*segment{}, progress: p}
 }
 
 func (q *latestQueue) load() load { return q.waiting }
@@ -78,6 +78,7 @@ func (q *latestQueue) push(it item) {
 	case stream.Synced:
 		q.append(n)
 		q.synced++
+		q.progress.again = false
 		for _, s := range q.segments {
 			s.startNext()
 		}
@@ -118,12 +119,13 @@ func (s *segment) startNext() { s.objects, s.most = map[objectID]*node{}, 0 }
 // coalesce merges n with the event of its object in the line, if there is one.
 //
 //   - An event after DELETED is appended.
-//   - ADDED then DELETED leave the line, unless the receiver may know the object.
+//   - ADDED then DELETED leave the line, unless the receiver may know the object: from a run before a restart of the
+//     program, or from before the source was started again.
 //   - Otherwise the event in the line gets the state of n and keeps its type, or becomes DELETED.
 func (q *latestQueue) coalesce(s *segment, n *node) {
 	was := s.objects[n.id]
 	cancels := was != nil && was.event.Type == stream.Added && n.event.Type == stream.Deleted &&
-		!acks.MayBeKnown(was.mark())
+		!q.progress.again && !acks.MayBeKnown(was.mark())
 	switch {
 	case was == nil, was.event.Type == stream.Deleted,
 		cancels && !acks.Cancel(was.mark(), n.mark()), // the Mark belongs to an earlier run of the source
@@ -135,7 +137,7 @@ func (q *latestQueue) coalesce(s *segment, n *node) {
 	case cancels:
 		q.remove(was)
 		delete(s.objects, n.id)
-		*q.vanished += uint64(was.event.Envelope(friend.Access{}).Coalesced) + 2
+		q.progress.vanished += uint64(was.event.Envelope(friend.Access{}).Coalesced) + 2
 		return
 	}
 	envelope, kind := *was.event.Envelope(friend.Access{}), was.event.Type
@@ -146,7 +148,7 @@ func (q *latestQueue) coalesce(s *segment, n *node) {
 	if n.event.Type != stream.Deleted {
 		was.event.Type = kind
 	}
-	*q.coalesced++
+	q.progress.coalesced++
 }
 
 // append adds n to the end of the line.

@@ -53,12 +53,11 @@ type model struct {
 	pushed     []map[string]known // what had been pushed at each push, by namespace
 	receiver   map[string]known
 	log        []string
-	discarded  [2]uint64
 }
 
 func newModel(seed uint64) *model {
 	m := &model{Rand: rand.New(rand.NewPCG(seed, 3)), receiver: map[string]known{}}
-	m.queue = newLatestQueue(&m.discarded[0], &m.discarded[1])
+	m.queue = newLatestQueue(&progress{})
 	for i := range 1 + m.IntN(2) {
 		name := fmt.Sprint(i)
 		m.namespaces = append(m.namespaces, &modelNamespace{name: name, server: known{}, pushed: known{}, synced: true})

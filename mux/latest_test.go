@@ -2,6 +2,7 @@ package mux_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -235,6 +236,55 @@ func TestLatestWaitsWithASecondGap(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: all are delivered (-want +got):\n%s", tt.why, diff)
+			}
+		})
+	}
+}
+
+// TestLatestAfterRetry: a source that was started again delivers once more what the loop knows. If that is deleted
+// before the first SYNCED, as may happen with several namespaces, the loop learns of it.
+func TestLatestAfterRetry(t *testing.T) {
+	for _, tt := range []struct {
+		again, want string
+		why         string
+	}{
+		{"+a(u)@5 in x; -a(u)@6 in x; SYNCED@", "DELETED x/a(u)@6 coalesced 1; SYNCED", "the loop knows a"},
+		{"SYNCED@; +b(v)@7 in x; -b(v)@8 in x", "SYNCED", "b is new: it came after SYNCED"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			runs := 0
+			busy := make(chan struct{})
+			source := &scripted{key: "a", run: func(ctx context.Context, put func(stream.Event) bool) error {
+				if runs++; runs == 1 {
+					put(parse(t, "+a(u)@5 in x"))
+					put(synced())
+					return errors.New("failed")
+				}
+				put(parse(t, "BOOKMARK@1"))
+				<-busy
+				for _, ev := range parseAll(t, tt.again) {
+					put(ev)
+				}
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}}
+			m := newMux(t, &mux.Options{Overflow: mux.Latest, OnError: retrying}, source)
+			var got []string
+			for ev, err := range m.Events(anHour(t)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ev.Type == stream.Bookmark {
+					got = nil
+					close(busy)
+					synctest.Wait()
+					m.Drain()
+					continue
+				}
+				got = append(got, oracle.TextUID(ev))
+			}
+			if diff := cmp.Diff(strings.Split(tt.want, "; "), got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 			}
 		})
 	}

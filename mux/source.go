@@ -92,6 +92,7 @@ type buffer struct {
 type progress struct {
 	buffered            bool // an event, so that it can resume
 	restart             bool // it can't resume from its Position
+	again               bool // it was started again, and no SYNCED came since
 	finished            bool // without an error
 	synced              bool // the loop has received SYNCED, and no GAP or error since
 	coalesced, vanished uint64
@@ -112,7 +113,7 @@ func (s *source) reset() {
 	switch {
 	case kept != nil && s.resumes:
 	case s.options.Overflow == Latest:
-		s.buffer.queue = newLatestQueue(&s.progress.coalesced, &s.progress.vanished)
+		s.buffer.queue = newLatestQueue(&s.progress)
 	default:
 		s.buffer.queue = &blockQueue{}
 	}

@@ -204,6 +204,7 @@ func (m *Mux) retry(s *source) (delay time.Duration, ok bool) {
 		s.failure.inARow = 0
 	}
 	s.failure.inARow++
+	s.progress.again = true
 	delay = wait.Between(0, wait.Doubled(s.failure.inARow, firstDelay, maxDelay))
 	m.run.start(s, delay)
 	return delay, true
