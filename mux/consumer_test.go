@@ -20,7 +20,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-const consumerSeeds = seedtest.Default(60) // with and without Latest
+const consumerSeeds = seedtest.Default(30) // with and without Latest
 
 // TestConsumer: a program with a database handles and acks events late and out of order (in some seeds those of one
 // object too), and is killed and started again, while objects change, leave what is selected and return, and the server

@@ -23,7 +23,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-const randomSeeds = seedtest.Default(150)
+const randomSeeds = seedtest.Default(100)
 
 // TestRandom adds and removes sources, stops, drains and runs again at random, under random faults, and checks what
 // each source delivered while it was in the Mux against every promise.

@@ -25,7 +25,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-const resumeSeeds = seedtest.Default(150)
+const resumeSeeds = seedtest.Default(100)
 
 // TestResumedRunsAreOneSequence: a Mux of Sequences that resume is run again and again. The loop is slow, so that
 // events wait, and is left at random, under random faults. What each source delivers in all runs together keeps every

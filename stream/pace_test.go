@@ -124,16 +124,16 @@ func TestHealthyServerIsNotPaced(t *testing.T) {
 
 // TestFailingRequestsAreBoundedTogether: while the server fails, all Streams of a client send at most 50 requests a
 // second. When it answers again, the limit doubles each second, and the Streams do not wait for the end of their
-// backoff. With -soak 10 there are 10,000 Streams.
+// backoff. With -soak 10 there are 5,000 Streams.
 func TestFailingRequestsAreBoundedTogether(t *testing.T) {
 	for name, client := range clients {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				streams := 1000 * seedtest.Soak()
+				streams := 500 * seedtest.Soak()
 				f := newFleet(t, streams, client,
 					setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}})
-				f.apply("any *: 503 plain\nat 1ms: close watches\nat 3m: heal")
-				time.Sleep(3*time.Minute + time.Millisecond)
+				f.apply("any *: 503 plain\nat 1ms: close watches\nat 1m: heal")
+				time.Sleep(time.Minute + time.Millisecond)
 				failing := f.perSecond()
 				if most := slices.Max(failing); most > 50 {
 					t.Errorf("%d requests in a second while the server fails, want at most 50", most)
@@ -145,7 +145,7 @@ func TestFailingRequestsAreBoundedTogether(t *testing.T) {
 				// A probe and a watch for each Stream: 50 + 100 + 200 + 400 + 800 + 1600 requests.
 				took := f.await(stream.Streaming, 10*time.Second*time.Duration(1+seedtest.Soak()/10))
 				t.Logf("requests per second: %v while it fails, then %v; all are back after %v",
-					failing[170:], f.perSecond(), took)
+					failing[50:], f.perSecond(), took)
 				most := 100 // the first second in which the server answers ends within the first of these
 				for i, n := range f.perSecond() {
 					if n > most {
@@ -181,7 +181,7 @@ func TestSuccessOfOneStreamEndsTheWaitOfAll(t *testing.T) {
 func TestFailingResourceIsRetriedLessAndLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Each of these opens a watch every second.
-		f := newFleet(t, 20, clients["NewClient"],
+		f := newFleet(t, 5, clients["NewClient"],
 			setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true, WatchLifetime: time.Second}}})
 		gadgets := widgets()
 		gadgets.Resource, gadgets.Kind = "gadgets", "Gadget"

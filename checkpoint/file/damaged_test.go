@@ -226,7 +226,7 @@ func TestZerosBeforeAnotherRecordAreRefused(t *testing.T) {
 func TestMutations(t *testing.T) {
 	h := newHistory(t, 20, large)
 	accepted := 0
-	for seed := range seedtest.Default(2000).All(t) {
+	for seed := range seedtest.Default(1000).All(t) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		b := bytes.Clone(h.whole)
 		// block returns a part of the file: of any length, of sectors, or of records.

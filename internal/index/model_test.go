@@ -15,7 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 )
 
-const indexSeeds = seedtest.Default(100)
+const indexSeeds = seedtest.Default(60)
 
 // modelEntry is the entry of an object in the model.
 type modelEntry struct {

@@ -51,12 +51,12 @@ func TestEveryNamespaceIsAskedByALimitedClient(t *testing.T) {
 		last       bool // everything has been asked by then
 		why        string
 	}{
-		{1500, 0, "n1499", 40 * time.Second, true, "1,500 requests, 50 in a second, and one more interval"},
-		{5000, 0, "n4999", 110 * time.Second, true, "5,000 requests"},
+		{500, 0, "n0499", 20 * time.Second, true, "500 requests, 50 in a second, and one more interval"},
+		{2500, 0, "n2499", 60 * time.Second, true, "2,500 requests"},
 		{1500, 0, "n0000", 12 * time.Second, false, "the first answers are not held back for the last ones"},
-		{1500, 2 * time.Minute, "n1499", 5*time.Minute + 15*time.Second, false, "at rest five are asked in a second"},
+		{700, 2 * time.Minute, "n0699", 2*time.Minute + 35*time.Second, false, "at rest five are asked in a second"},
 		{200, 2 * time.Minute, "n0199", time.Minute, false, "up to 300 requests take a minute at most"},
-		{1500, 2 * time.Minute, "", 15 * time.Second, false, "at rest the next namespace shows a right to the cluster"},
+		{700, 2 * time.Minute, "", 15 * time.Second, false, "at rest the next namespace shows a right to the cluster"},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.namespaces, " ", tt.in, " after ", tt.granted), func(t *testing.T) {
@@ -93,14 +93,14 @@ func TestChecksAtRestAreFew(t *testing.T) {
 		namespaces, types int
 		served            []gvr.Resource
 		refused           bool // although the reviews allow it
-		least             int  // checks in ten minutes
+		least             int  // checks in five minutes
 		why               string
 	}{
-		{1500, 3, apiserver.Reviews(), false, 1000, "the rules of each namespace"},
-		{30, 12, apiserver.Reviews()[:1], false, 1000, "a server without rules: each resource in each namespace"},
-		{30, 12, nil, false, 1000, "a server without reviews"},
-		{3, 1, apiserver.Reviews(), false, 100, "few namespaces"},
-		{100, 1, apiserver.Reviews(), true, 20, "reviews that allow what the server refuses"},
+		{700, 3, apiserver.Reviews(), false, 500, "the rules of each namespace"},
+		{30, 12, apiserver.Reviews()[:1], false, 500, "a server without rules: each resource in each namespace"},
+		{30, 12, nil, false, 500, "a server without reviews"},
+		{3, 1, apiserver.Reviews(), false, 50, "few namespaces"},
+		{100, 1, apiserver.Reviews(), true, 10, "reviews that allow what the server refuses"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
@@ -121,10 +121,10 @@ func TestChecksAtRestAreFew(t *testing.T) {
 				f.start(t.Context())
 				time.Sleep(2 * time.Minute)
 				from := time.Now()
-				time.Sleep(10 * time.Minute)
+				time.Sleep(5 * time.Minute)
 				times := f.checks(from)
-				if n := len(times); n > 3000 || n < tt.least {
-					t.Errorf("%s: %d checks in 10 minutes", tt.why, n)
+				if n := len(times); n > 1500 || n < tt.least {
+					t.Errorf("%s: %d checks in 5 minutes", tt.why, n)
 				}
 				for i := range times {
 					if i >= most && times[i]-times[i-most] < 2*time.Second {

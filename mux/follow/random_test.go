@@ -26,7 +26,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-const followSeeds = seedtest.Default(24)
+const followSeeds = seedtest.Default(12)
 
 // TestRandom follows types that come and go, change versions, and may be watched in changing namespaces, while objects
 // change and requests fail.

@@ -23,7 +23,7 @@ import (
 // TestRandomInformer compares what handlers received with what happened, while the server fails, versions expire, and
 // the type goes away and returns.
 func TestRandomInformer(t *testing.T) {
-	seedtest.Default(200).Run(t, func(t *testing.T, seed uint64) {
+	seedtest.Default(120).Run(t, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { runRandom(t, seed) })
 	})
 }

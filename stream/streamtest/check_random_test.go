@@ -14,7 +14,7 @@ import (
 )
 
 // checkSeeds is how many random histories are checked by default.
-const checkSeeds = seedtest.Default(300)
+const checkSeeds = seedtest.Default(150)
 
 // Check accepts every sequence that keeps the promises: whole, stopped anywhere, or coalesced.
 func TestCheckNoFalseAlarm(t *testing.T) {
