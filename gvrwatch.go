@@ -73,6 +73,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -137,14 +138,14 @@ func defaultConfig() (*rest.Config, error) {
 	return cfg, nil
 }
 
-var errNotMade = &stream.OptionsError{Field: "Connection", Problem: "must be made with Connect"}
+var errNotMade = invalid.New("Connection", "", "must be made with Connect")
 
 func (c *Connection) check(ctx context.Context) error {
 	switch {
 	case c == nil || c.client == nil:
 		return errNotMade
 	case ctx == nil:
-		return &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
+		return invalid.New("ctx", "", "must not be nil")
 	}
 	return context.Cause(ctx)
 }
@@ -241,12 +242,11 @@ func (c *Connection) Tracker(
 		return nil, err
 	}
 	o := *cmp.Or(opts, &checkpoint.Options{})
-	var err error
 	if o.Cluster == (checkpoint.Cluster{}) {
-		o.Cluster, err = c.Cluster(ctx)
-	}
-	if err != nil {
-		return nil, err
+		var err error
+		if o.Cluster, err = c.Cluster(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return checkpoint.NewTracker(store, &o)
 }

@@ -1,6 +1,15 @@
 // Package checkpoint records how far a program has handled the events of Streams, so that a program that is killed at
 // any instruction resumes without a loss, even if it was down for longer than the server keeps its history.
 //
+//	c, err := gvrwatch.Connect(nil) // what kubectl would use
+//	store, err := file.Open("positions.db")
+//	tracker, err := c.Tracker(ctx, store, nil)
+//	defer tracker.Close() // commits the last acks
+//	s, err := c.Stream(ctx, "deploy", nil)
+//	for ev, err := range stream.Acked(s.With(stream.Run{Checkpoint: tracker}).Events(ctx)) {
+//		fmt.Println(ev, err) // is acked when the loop asks for the next event
+//	}
+//
 // [NewTracker] takes a [Store]: a file (package file), a ConfigMap (package configmap), or a [Memory] for tests. A run
 // with the Tracker in stream.Run.Checkpoint resumes after the events that were acked. stream.Event.Ack marks an event
 // as handled, in any order and from any goroutine. The Tracker commits acks in batches.

@@ -2,10 +2,10 @@ package checkpoint
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // Options configure a Tracker.
@@ -48,18 +48,9 @@ func (o *Options) check() (Options, error) {
 	c.Events = cmp.Or(c.Events, 1000)
 	c.CommitTimeout = cmp.Or(c.CommitTimeout, 10*time.Second)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	invalid := func(field string, value any) error {
-		return fmt.Errorf("checkpoint options: invalid %s %v: must not be negative", field, value)
+	if c.Cluster == (Cluster{}) {
+		return c, invalid.New("Cluster", "", "must be what gvrwatch.Connection.Cluster returns, or invented by a test")
 	}
-	switch {
-	case c.Cluster == Cluster{}:
-		return c, errors.New("checkpoint options: Cluster is required: gvrwatch.Connection.Cluster returns it")
-	case c.Interval < 0:
-		return c, invalid("Interval", c.Interval)
-	case c.Events < 0:
-		return c, invalid("Events", c.Events)
-	case c.CommitTimeout < 0:
-		return c, invalid("CommitTimeout", c.CommitTimeout)
-	}
-	return c, nil
+	return c, cmp.Or(invalid.Negative("Interval", c.Interval), invalid.Negative("Events", c.Events),
+		invalid.Negative("CommitTimeout", c.CommitTimeout))
 }

@@ -2,12 +2,12 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"sync"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // Tracker keeps in a Store how far Streams have been acked. One Tracker serves any number of Streams of one cluster
@@ -22,10 +22,10 @@ type Tracker struct {
 }
 
 // NewTracker returns a Tracker that keeps its checkpoints in store. Nothing else may use the store until the Tracker is
-// closed. NewTracker copies opts, and returns an error if store is nil or an option is invalid.
+// closed. NewTracker copies opts, and returns a *stream.OptionsError if store is nil or an option is invalid.
 func NewTracker(store Store, opts *Options) (*Tracker, error) {
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, errors.New("checkpoint: invalid Store nil: must not be nil")
+		return nil, invalid.New("Store", "nil", "must not be nil")
 	}
 	o, err := opts.check()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/internal/guard"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // NewClient returns a discovery client suited to polling. It copies cfg.
@@ -36,7 +36,7 @@ import (
 // NewClient fails only if cfg is nil or invalid.
 func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	if cfg == nil {
-		return nil, errors.New("discovery: invalid cfg nil: must be a client configuration")
+		return nil, invalid.New("cfg", "nil", "must be a client configuration")
 	}
 	c := rest.CopyConfig(cfg)
 	if c.QPS == 0 && c.RateLimiter == nil {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestNilAndZeroValues(t *testing.T) {
-	if _, err := discovery.NewClient(nil); err == nil || !strings.Contains(err.Error(), "invalid cfg nil") {
+	if _, err := discovery.NewClient(nil); err == nil || !strings.Contains(err.Error(), `invalid cfg "nil"`) {
 		t.Errorf("NewClient(nil): %v", err)
 	}
 	for why, r := range map[string]*discovery.Resolver{
@@ -27,7 +27,7 @@ func TestNilAndZeroValues(t *testing.T) {
 			}
 		}
 		for _, err := range errs {
-			if err == nil || !strings.Contains(err.Error(), "invalid Resolver without a client") || len(errs) != 3 {
+			if err == nil || !strings.Contains(err.Error(), "invalid Resolver: must be made") || len(errs) != 3 {
 				t.Errorf("%s: %v, want three errors that name the client", why, errs)
 			}
 		}

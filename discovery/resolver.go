@@ -3,7 +3,6 @@ package discovery
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // Resolver resolves names to resources. It is safe for concurrent use: concurrent
@@ -48,7 +48,7 @@ func NewResolver(c clientdiscovery.DiscoveryInterface, cacheFor time.Duration) *
 // check returns an error if r was not created by NewResolver with a client.
 func (r *Resolver) check() error {
 	if r == nil || r.client == nil {
-		return errors.New("discovery: invalid Resolver without a client: must be created by NewResolver with a client")
+		return invalid.New("Resolver", "", "must be made with NewResolver, of a client")
 	}
 	return nil
 }

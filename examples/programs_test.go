@@ -116,7 +116,7 @@ func TestPrograms(t *testing.T) {
 		replicas(srv, 2, 1)
 		time.AfterFunc(500*time.Millisecond, func() { replicas(srv, 2, 2) })
 		out, err := command("wait").Output()
-		if want := "deployments.apps default/web is available\n"; err != nil || string(out) != want {
+		if want := "web is available\n"; err != nil || string(out) != want {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})

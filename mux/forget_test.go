@@ -19,8 +19,11 @@ type forgetful struct {
 	forgot int
 }
 
-func (*forgetful) Key() string                { return "a" }
-func (*forgetful) Resumes(friend.Access) bool { return true }
+func (*forgetful) Key() string { return "a" }
+
+func (*forgetful) Watched(friend.Access) (stream.Options, stream.Run, error) {
+	return stream.Options{}, stream.Run{Start: stream.Resume()}, nil
+}
 
 func (f *forgetful) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 	return f.Host(ctx, host.Run{})

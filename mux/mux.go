@@ -9,7 +9,9 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // Mux merges sources into one sequence. Its methods may be called from any goroutine, and from the loop body.
@@ -88,7 +90,7 @@ func (m *Mux) Control(_ friend.Access, control func(context.Context) error) *hos
 	return m.lists
 }
 
-var errNotMade = invalid("Mux", "", "must be made with New")
+var errNotMade = invalid.New("Mux", "", "must be made with New")
 
 // made reports whether m is from New. It is not if it is zero, or part of a zero Mux of package follow.
 func (m *Mux) made() bool { return m != nil && m.sources != nil }
@@ -101,28 +103,28 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 		return errNotMade
 	}
 	if s == nil {
-		return invalid("Source", "nil", "must not be nil")
+		return invalid.New("Source", "nil", "must not be nil")
 	}
 	o, err := opts.check(m.options)
 	if err != nil {
 		return err
 	}
-	if c, ok := s.(checked); ok {
-		if err := c.Invalid(friend.Access{}); err != nil {
+	added := &source{Source: s, key: cmp.Or(o.Key, s.Key()), options: o}
+	if w, ok := s.(watched); ok {
+		_, run, err := w.Watched(friend.Access{})
+		if err != nil {
 			return err
 		}
+		added.resumes = run.Start == stream.Resume() && run.Checkpoint == nil
 	}
-	added := &source{Source: s, key: cmp.Or(o.Key, s.Key()), options: o}
-	r, ok := s.(resuming)
-	added.resumes = ok && r.Resumes(friend.Access{})
 	if added.key == "" {
-		return invalid("Key", "", "must not be empty: give the Source a Key, or set SourceOptions.Key")
+		return invalid.New("Key", "", "must not be empty: give the Source a Key, or set SourceOptions.Key")
 	}
 	added.reset()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sources[added.key] != nil {
-		return invalid("Key", added.key,
+		return invalid.New("Key", added.key,
 			"must differ from those of the other sources: remove the other source first, or set SourceOptions.Key")
 	}
 	m.sources[added.key] = added

@@ -2,8 +2,9 @@ package mux
 
 import (
 	"cmp"
-	"fmt"
 	"log/slog"
+
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // Options configure a Mux. The zero value is the default.
@@ -100,9 +101,9 @@ func (o *Options) check() (Options, error) {
 	c := *cmp.Or(o, &Options{})
 	c.Overflow = cmp.Or(c.Overflow, Block)
 	err := cmp.Or(
-		checkNumber("BufferEvents", int64(c.BufferEvents)),
-		checkNumber("BufferBytes", c.BufferBytes),
-		checkNumber("ConcurrentSnapshots", int64(c.ConcurrentSnapshots)),
+		invalid.Negative("BufferEvents", c.BufferEvents),
+		invalid.Negative("BufferBytes", c.BufferBytes),
+		invalid.Negative("ConcurrentSnapshots", c.ConcurrentSnapshots),
 		c.Overflow.check())
 	if err != nil {
 		return c, err
@@ -120,7 +121,7 @@ func (o *Options) check() (Options, error) {
 // check returns a copy of o with its defaults taken from all.
 func (o *SourceOptions) check(all Options) (SourceOptions, error) {
 	c := *cmp.Or(o, &SourceOptions{})
-	if err := checkNumber("BufferEvents", int64(c.BufferEvents)); err != nil {
+	if err := invalid.Negative("BufferEvents", c.BufferEvents); err != nil {
 		return c, err
 	}
 	c.BufferEvents = cmp.Or(c.BufferEvents, all.BufferEvents)
@@ -130,14 +131,7 @@ func (o *SourceOptions) check(all Options) (SourceOptions, error) {
 
 func (o Overflow) check() error {
 	if o != Block && o != Latest {
-		return invalid("Overflow", string(o), "must be Block or Latest")
-	}
-	return nil
-}
-
-func checkNumber(field string, n int64) error {
-	if n < 0 {
-		return invalid(field, fmt.Sprint(n), "must be positive, or 0 for the default")
+		return invalid.New("Overflow", string(o), "must be Block or Latest")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -39,7 +40,7 @@ func (m *Mux) loop(ctx context.Context, yield func(stream.Event, error) bool) er
 	case !m.made():
 		return errNotMade
 	case ctx == nil:
-		return invalid("ctx", "", "must not be nil")
+		return invalid.New("ctx", "", "must not be nil")
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -28,15 +28,15 @@ type hosted interface {
 	Host(context.Context, host.Run) iter.Seq2[stream.Event, error]
 }
 
-// checked is a source that may be invalid: a *stream.Sequence with an invalid Run.
-type checked interface{ Invalid(friend.Access) error }
+// watched is a source that may be invalid, and that resumes if its Run begins with Resume and has no Checkpoint. It
+// goes on, in the next run of the Mux, where it was in the last one. What it has delivered to the Mux and not yet to
+// the loop is kept until then.
+type watched interface {
+	Watched(friend.Access) (stream.Options, stream.Run, error)
+}
 
 // held is a source whose position must not be resumed from by others than who holds its events (host.Holder).
 type held interface{ Hold(*host.Holder) }
-
-// resuming is a source that may go on, in the next run of the Mux, where it was in the last one. What it has delivered
-// to the Mux and not yet to the loop is kept until then.
-type resuming interface{ Resumes(friend.Access) bool }
 
 // positioned is a Source that can resume, as a *stream.Stream.
 type positioned interface{ Position() checkpoint.Position }

@@ -45,15 +45,17 @@ func testNilAndZeroValues(t *testing.T) {
 		{"New(nil)", func() any { return newWith() }, "<nil>"},
 		{"New(nil source)", func() any { return newWith(nil) }, `invalid Source "nil": must not be nil`},
 		{"New((*Stream)(nil))", func() any { return newWith(nilStream) },
-			"invalid Stream: must be made with New"},
-		{"New((*Sequence)(nil))", func() any { return newWith(nilSequence) }, "invalid Stream: must be made with New"},
+			"invalid Stream: must be made with stream.New"},
+		{"New((*Sequence)(nil))", func() any { return newWith(nilSequence) },
+			"invalid Stream: must be made with stream.New"},
 		{"Add((*Sequence)(nil)) with a key", func() any {
 			return newMux(t, nil).Add(nilSequence, &mux.SourceOptions{Key: "s"})
-		}, "invalid Stream: must be made with New"},
-		{"Add(&Stream{})", func() any { return newWith(&stream.Stream{}) }, "invalid Stream: must be made with New"},
+		}, "invalid Stream: must be made with stream.New"},
+		{"Add(&Stream{})", func() any { return newWith(&stream.Stream{}) },
+			"invalid Stream: must be made with stream.New"},
 		{"Add(&Stream{}) with a key", func() any {
 			return newMux(t, nil).Add(&stream.Stream{}, &mux.SourceOptions{Key: "s"})
-		}, "invalid Stream: must be made with New"},
+		}, "invalid Stream: must be made with stream.New"},
 		{"Add of a Source without a sequence", func() any { return endOf(silent{}, nil) },
 			`mux: source "silent" failed: Events returned nil: must return a sequence`},
 		{"Remove", func() any { return newMux(t, nil).Remove("") }, "false"},

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -29,7 +29,7 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 	c := *cmp.Or(o, &Options{})
 	for _, part := range []string{r.Version, r.GroupVersionResource.Resource} {
 		if part == "" || len(content.IsPathSegmentName(part)) > 0 {
-			return c, &OptionsError{"Resource", r.String(), "must have a version and a plural, such as v1 and pods"}
+			return c, invalid.New("Resource", r.String(), "must have a version and a plural, such as v1 and pods")
 		}
 	}
 	if !r.ClusterWatch() {
@@ -39,7 +39,7 @@ func (o *Options) check(r gvr.Resource) (Options, error) {
 		return c, err
 	}
 	if _, err := labels.Parse(c.LabelSelector); err != nil {
-		return c, &OptionsError{"LabelSelector", c.LabelSelector, "must be a label selector: " + err.Error()}
+		return c, invalid.New("LabelSelector", c.LabelSelector, "must be a label selector: "+err.Error())
 	}
 	selector, err := c.fieldSelector()
 	if err != nil {
@@ -61,15 +61,15 @@ func (o *Options) checkNamespaces(r gvr.Resource) error {
 	}
 	for _, n := range o.Namespaces {
 		if n == "" {
-			return &OptionsError{"Namespaces", strings.Join(o.Namespaces, ","),
-				"an empty name means the whole cluster: must be alone or left out"}
+			return invalid.New("Namespaces", strings.Join(o.Namespaces, ","),
+				"an empty name means the whole cluster: must be alone or left out")
 		}
 		if !r.Namespaced {
-			return &OptionsError{"Namespaces", n, fmt.Sprintf(
-				"must be empty, because %s is cluster-scoped (Namespaced of its gvr.Resource is false)", r)}
+			return invalid.New("Namespaces", n, fmt.Sprintf(
+				"must be empty, because %s is cluster-scoped (Namespaced of its gvr.Resource is false)", r))
 		}
 		if reasons := validation.ValidateNamespaceName(n, false); len(reasons) > 0 {
-			return &OptionsError{"Namespaces", n, "must be the name of a namespace: " + strings.Join(reasons, "; ")}
+			return invalid.New("Namespaces", n, "must be the name of a namespace: "+strings.Join(reasons, "; "))
 		}
 	}
 	o.Namespaces = slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
@@ -81,37 +81,34 @@ func (o *Options) contradiction() error {
 	q := &o.Requests
 	switch {
 	case q.WatchLifetime < 0, q.WatchLifetime > 0 && q.WatchLifetime < time.Second:
-		return &OptionsError{"Requests.WatchLifetime", q.WatchLifetime.String(), "must be 0 or at least 1s"}
-	case q.PageSize < 0:
-		return &OptionsError{"Requests.PageSize", strconv.Itoa(q.PageSize), "must not be negative"}
+		return invalid.New("Requests.WatchLifetime", q.WatchLifetime.String(), "must be 0 or at least 1s")
 	case q.IdleTimeout < 0, q.IdleTimeout > 0 && q.IdleTimeout < time.Second:
-		return &OptionsError{"Requests.IdleTimeout", q.IdleTimeout.String(), "must be 0 or at least 1s"}
-	case q.GiveUpAfter < 0:
-		return &OptionsError{"Requests.GiveUpAfter", q.GiveUpAfter.String(), "must not be negative"}
+		return invalid.New("Requests.IdleTimeout", q.IdleTimeout.String(), "must be 0 or at least 1s")
 	case o.Objects != Full && o.Objects != Raw && o.Objects != Metadata:
-		return &OptionsError{"Objects", string(o.Objects), "must be Full, Raw or Metadata"}
+		return invalid.New("Objects", string(o.Objects), "must be Full, Raw or Metadata")
 	case o.Objects == Raw && o.Transform != nil:
-		return &OptionsError{"Objects and Transform", "",
-			"Transform changes decoded objects, and Raw objects are not decoded: must not be combined"}
+		return invalid.New("Objects and Transform", "",
+			"Transform changes decoded objects, and Raw objects are not decoded: must not be combined")
 	}
-	return nil
+	return cmp.Or(invalid.Negative("Requests.PageSize", q.PageSize),
+		invalid.Negative("Requests.GiveUpAfter", q.GiveUpAfter))
 }
 
 // check returns an error if a Stream can't run like this.
 func (r *Run) check(s *Stream) error {
 	switch {
 	case r.Until != "" && r.Until != UntilSynced && r.Until != UntilClosed:
-		return &OptionsError{"Until", string(r.Until), "must be UntilSynced, UntilClosed or empty"}
+		return invalid.New("Until", string(r.Until), "must be UntilSynced, UntilClosed or empty")
 	case r.Checkpoint != nil && r.Start.kind == startFrom:
-		return &OptionsError{"Start and Checkpoint", "",
-			"the checkpoint decides where the run resumes: must not be combined with From"}
+		return invalid.New("Start and Checkpoint", "",
+			"the checkpoint decides where the run resumes: must not be combined with From")
 	case r.Checkpoint != nil && r.Key != "" && !acks.IsKey(r.Key):
-		return &OptionsError{"Key", r.Key, "must be " + acks.KeyRule}
+		return invalid.New("Key", r.Key, "must be "+acks.KeyRule)
 	case r.Start.kind == startAfter && !protocol.Usable(r.Start.version):
-		return &OptionsError{"Start", r.Start.version, `After must have a resourceVersion; "0" would mean any`}
+		return invalid.New("Start", r.Start.version, `After must have a resourceVersion; "0" would mean any`)
 	case r.Until == UntilSynced && (r.Start.kind == startNow || r.Start.kind == startAfter):
-		return &OptionsError{"Start and Until", "",
-			"a run that begins with SYNCED and ends there would deliver nothing: must not be combined"}
+		return invalid.New("Start and Until", "",
+			"a run that begins with SYNCED and ends there would deliver nothing: must not be combined")
 	}
 	if p := r.Start.position; p != nil {
 		return s.options.checkPosition(*p, false)
@@ -124,19 +121,19 @@ func (r *Run) check(s *Stream) error {
 func (o *Options) checkPosition(p checkpoint.Position, mayMove bool) error {
 	for n, rv := range p.ResourceVersions {
 		if rv != "" && !protocol.Usable(rv) {
-			return &OptionsError{"Start", rv, "the position must have a resourceVersion that a watch can begin at"}
+			return invalid.New("Start", rv, "the position must have a resourceVersion that a watch can begin at")
 		}
 		if !mayMove && !slices.Contains(o.Namespaces, n) {
-			return &OptionsError{"Start and Namespaces", n, "the position must be of the same namespaces"}
+			return invalid.New("Start and Namespaces", n, "the position must be of the same namespaces")
 		}
 	}
 	for _, k := range p.Objects {
 		if !mayMove && o.Namespaces[0] != "" && !slices.Contains(o.Namespaces, k.Namespace) {
-			return &OptionsError{"Start and Namespaces", k.Namespace + "/" + k.Name,
-				"the objects of the position must be in the same namespaces"}
+			return invalid.New("Start and Namespaces", k.Namespace+"/"+k.Name,
+				"the objects of the position must be in the same namespaces")
 		}
 		if k.Name == "" {
-			return &OptionsError{"Start", "", "the objects of the position must have names"}
+			return invalid.New("Start", "", "the objects of the position must have names")
 		}
 	}
 	return nil
@@ -146,13 +143,13 @@ func (o *Options) checkPosition(p checkpoint.Position, mayMove bool) error {
 func (o *Options) fieldSelector() (string, error) {
 	given, err := fields.ParseSelector(o.FieldSelector)
 	if err != nil {
-		return "", &OptionsError{"FieldSelector", o.FieldSelector, "must be a field selector: " + err.Error()}
+		return "", invalid.New("FieldSelector", o.FieldSelector, "must be a field selector: "+err.Error())
 	}
 	if o.Name == "" {
 		return o.FieldSelector, nil
 	}
 	if reasons := content.IsPathSegmentName(o.Name); len(reasons) > 0 {
-		return "", &OptionsError{"Name", o.Name, "must be the name of an object: " + strings.Join(reasons, ", ")}
+		return "", invalid.New("Name", o.Name, "must be the name of an object: "+strings.Join(reasons, ", "))
 	}
 	name := fields.OneTermEqualSelector("metadata.name", o.Name)
 	if given.Empty() {
@@ -171,11 +168,11 @@ var involvedFields = map[string]string{"": "involvedObject.", "events.k8s.io": "
 func InvolvedObject(r gvr.Resource, ref corev1.ObjectReference) (string, error) {
 	prefix, ok := involvedFields[r.Group]
 	if !ok || r.Resource != "events" {
-		return "", &OptionsError{"Resource", r.String(), "must be events of v1 or of events.k8s.io"}
+		return "", invalid.New("Resource", r.String(), "must be events of v1 or of events.k8s.io")
 	}
 	values, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&ref) // without empty fields
 	if err != nil || len(values) == 0 {
-		return "", &OptionsError{"ref", "", "must have a field that is not empty"}
+		return "", invalid.New("ref", "", "must have a field that is not empty")
 	}
 	var all []fields.Selector
 	for _, field := range slices.Sorted(maps.Keys(values)) {

@@ -2,13 +2,13 @@ package stream
 
 import (
 	"cmp"
-	"strconv"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // ClientOptions configure how a client of [NewClient] reads lists and watches. The zero value is the default.
@@ -47,12 +47,11 @@ type ClientOptions struct {
 // compression, reading ahead, connections.
 func NewClient(cfg *rest.Config, opts *ClientOptions) (dynamic.Interface, error) {
 	if cfg == nil {
-		return nil, &OptionsError{"cfg", "", "must not be nil"}
+		return nil, invalid.New("cfg", "", "must not be nil")
 	}
 	o := *cmp.Or(opts, &ClientOptions{})
-	if o.RetriesPerSecond < 0 {
-		return nil, &OptionsError{"ClientOptions.RetriesPerSecond", strconv.Itoa(o.RetriesPerSecond),
-			"must not be negative"}
+	if err := invalid.Negative("ClientOptions.RetriesPerSecond", o.RetriesPerSecond); err != nil {
+		return nil, err
 	}
 	c, err := client.New(cfg, client.Options(o))
 	return c, guard.Redact(err)

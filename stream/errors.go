@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // ErrBusy is yielded by a loop over the Events of a Stream (or of a Mux) while another loop over them is running.
@@ -22,19 +23,9 @@ func (e *NotWatchableError) Error() string {
 }
 
 // OptionsError reports an option or argument with an invalid value, or options that contradict each other. All packages
-// of this module that watch return it: stream and those below it, mux, follow, and gvrwatch itself.
-type OptionsError struct {
-	Field   string // of Options or Run, such as "Name" or "Start and Checkpoint", or an argument
-	Value   string // the invalid value; may be empty
-	Problem string // what the value must be
-}
-
-func (e *OptionsError) Error() string {
-	if e.Value == "" {
-		return fmt.Sprintf("gvrwatch: invalid %s: %s", e.Field, e.Problem)
-	}
-	return fmt.Sprintf("gvrwatch: invalid %s %q: %s", e.Field, e.Value, e.Problem)
-}
+// of this module return it. It has three strings: the Field of the options (such as "Name" or "Start and Checkpoint")
+// or the argument, its Value, which may be empty, and the Problem, which says what the value must be.
+type OptionsError = invalid.Option
 
 // RequestError reports a failed request. If a run yields it, the request is not retried. If [Status.Cause] has it
 // while the run goes on, the request is retried. The predicates of k8s.io/apimachinery/pkg/api/errors, such as

@@ -18,6 +18,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // Type is the type of an [Event]. ADDED, MODIFIED and DELETED have the meaning that they have in a Kubernetes
@@ -199,7 +200,7 @@ func (e Event) Ack() { e.envelope.Mark.Ack() }
 // ErrUnmet is returned by [Until] if the sequence ends without an error before the condition is met.
 var ErrUnmet = errors.New("the sequence ended before the condition was met")
 
-var errNoSequence = &OptionsError{"seq", "", "must not be nil"}
+var errNoSequence = invalid.New("seq", "", "must not be nil")
 
 // Until calls cond with each event of seq until it returns true, and returns that event. It returns the first error of
 // cond or seq, [ErrUnmet], or an [*OptionsError] if seq or cond is nil.
@@ -222,7 +223,7 @@ var errNoSequence = &OptionsError{"seq", "", "must not be nil"}
 func Until(seq iter.Seq2[Event, error], cond func(Event) (bool, error)) (Event, error) {
 	switch {
 	case cond == nil:
-		return Event{}, &OptionsError{"cond", "", "must not be nil"}
+		return Event{}, invalid.New("cond", "", "must not be nil")
 	case seq == nil:
 		return Event{}, errNoSequence
 	}

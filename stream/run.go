@@ -10,6 +10,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // Run says how one loop over the events of a Stream goes: where it begins and ends, and what is remembered. The zero
@@ -119,7 +120,7 @@ func (s *Stream) With(r Run) *Sequence {
 	return q
 }
 
-var errNotMade = &OptionsError{"Stream", "", "must be made with New"}
+var errNotMade = invalid.New("Stream", "", "must be made with stream.New")
 
 // Key returns Run.Key or, if that is empty, the resource and its group with a Checkpoint ("deployments.apps"), and
 // otherwise the key of the Stream.
@@ -170,9 +171,9 @@ func (q *Sequence) Position() checkpoint.Position {
 // Host is Events with what package host describes, for packages of this module.
 func (q *Sequence) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		err := q.Invalid(friend.Access{})
+		_, _, err := q.Watched(friend.Access{})
 		if ctx == nil {
-			err = &OptionsError{"ctx", "", "must not be nil"}
+			err = invalid.New("ctx", "", "must not be nil")
 		}
 		if err == nil {
 			err = q.stream.runOnce(ctx, q.run, h, yield)
@@ -183,33 +184,20 @@ func (q *Sequence) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error]
 	}
 }
 
-// Invalid returns the error about the Run, if it is invalid, for packages of this module.
-func (q *Sequence) Invalid(friend.Access) error {
-	if !q.made() {
-		return errNotMade
+// Watched returns the Options of the Stream with their defaults, the Run, and an error if one of them is invalid, for
+// packages of this module.
+func (q *Sequence) Watched(friend.Access) (Options, Run, error) {
+	switch {
+	case !q.made():
+		return Options{}, Run{}, errNotMade
+	case q.err != nil:
+		return Options{}, Run{}, q.err
 	}
-	return q.err
+	return q.stream.options, q.run, nil
 }
 
 // made reports whether q is from With of a Stream.
 func (q *Sequence) made() bool { return q != nil && q.stream != nil }
-
-// Whole returns the Options of the Stream, and whether each run delivers everything that exists, for packages of this
-// module.
-func (q *Sequence) Whole(friend.Access) (Options, bool) {
-	if !q.made() {
-		return Options{}, false
-	}
-	return q.stream.options, q.run.Start == Start{} && q.run.Checkpoint == nil
-}
-
-// Resumes reports whether runs begin with [Resume], for package mux.
-func (q *Sequence) Resumes(friend.Access) bool {
-	return q.made() && q.run.Start.kind == startResume && q.run.Checkpoint == nil
-}
-
-// Tracked reports whether runs have a Checkpoint, for packages of this module.
-func (q *Sequence) Tracked(friend.Access) bool { return q.made() && q.run.Checkpoint != nil }
 
 // Hold records who holds events that the last run has delivered, for packages of this module.
 func (q *Sequence) Hold(by *host.Holder) {

@@ -19,6 +19,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/internal/pace"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
@@ -67,7 +68,7 @@ var errStopped = errors.New("stopped")
 // is invalid.
 func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 	if c == nil {
-		return nil, &OptionsError{"client", "", "must not be nil"}
+		return nil, invalid.New("client", "", "must not be nil")
 	}
 	o, err := opts.check(r)
 	if err != nil {
@@ -252,20 +253,9 @@ func (s *Stream) Host(ctx context.Context, h host.Run) iter.Seq2[Event, error] {
 	return s.With(Run{}).Host(ctx, h)
 }
 
-// Invalid returns an error if s was not made with New, for packages of this module.
-func (s *Stream) Invalid(friend.Access) error {
-	if s == nil || s.dynamic == nil {
-		return errNotMade
-	}
-	return nil
-}
-
-// Watched returns the Options of the Stream with their defaults, for packages of this module.
-func (s *Stream) Watched(friend.Access) Options {
-	if s == nil {
-		return Options{}
-	}
-	return s.options
+// Watched returns what [Sequence.Watched] does for the zero Run.
+func (s *Stream) Watched(friend.Access) (Options, Run, error) {
+	return s.With(Run{}).Watched(friend.Access{})
 }
 
 // Key returns the name of the Stream in a Mux: the resource and its group ("deployments.apps"), then the namespaces

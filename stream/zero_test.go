@@ -55,18 +55,18 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"New(opts nil)", func() any { return newWith(client, widgets(), nil) }, "<nil>"},
 
 		{"zero Stream: Events", func() any { return last(zero.Events(context)) },
-			"invalid Stream: must be made with New"},
+			"invalid Stream: must be made with stream.New"},
 		{"zero Stream: Stop", func() any { zero.Stop(); return "" }, ""},
 		{"zero Stream: With", func() any { return last(zero.With(stream.Run{}).Events(context)) },
-			"invalid Stream: must be made with New"},
+			"invalid Stream: must be made with stream.New"},
 		{"nil Stream: With", func() any { return last((*stream.Stream)(nil).With(stream.Run{}).Events(context)) },
-			"invalid Stream: must be made with New"},
+			"invalid Stream: must be made with stream.New"},
 		{"nil Stream: Key", func() any { return (*stream.Stream)(nil).Key() }, ""},
 		{"zero Sequence", func() any {
 			var q stream.Sequence
 			return fmt.Sprint(last(q.Events(context)), q.Key(), q.Status().State, len(q.Position().Objects),
 				q.Resource().Kind)
-		}, "invalid Stream: must be made with New"},
+		}, "invalid Stream: must be made with stream.New"},
 		{"zero Stream: Status", func() any { return zero.Status().State }, "Idle"},
 		{"zero Stream: Position", func() any { return len(zero.Position().Objects) }, "0"},
 		{"zero Stream: Key", func() any { return zero.Key() + zero.Resource().Kind }, ""},

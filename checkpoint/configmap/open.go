@@ -3,7 +3,6 @@ package configmap
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -55,11 +55,11 @@ func Open(
 ) (checkpoint.Store, error) {
 	switch {
 	case client == nil:
-		return nil, errors.New("open ConfigMap: a client is required")
+		return nil, invalid.New("client", "", "must not be nil")
 	case namespace == "":
-		return nil, errors.New("open ConfigMap: a namespace is required, usually that of this Pod")
+		return nil, invalid.New("namespace", "", "must not be empty: it is usually that of this Pod")
 	case name == "":
-		return nil, errors.New("open ConfigMap: a name is required")
+		return nil, invalid.New("name", "", "must not be empty")
 	}
 	s := &store{
 		client: client.Resource(configMaps).Namespace(namespace), namespace: namespace, name: name,

@@ -26,7 +26,7 @@ func TestOpenRequiresClientNamespaceAndName(t *testing.T) {
 		{"ns", "", "name", "it must have one"},
 	} {
 		_, err := Open(t.Context(), srv.Client(), tt.namespace, tt.name, nil)
-		if err == nil || !strings.Contains(err.Error(), tt.option+" is required") {
+		if err == nil || !strings.Contains(err.Error(), "invalid "+tt.option) {
 			t.Errorf("%v, want an error about %s: %s", err, tt.option, tt.why)
 		}
 	}

@@ -25,7 +25,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	go func() { log.Fatal(deployments.Run(ctx)) }()
+	go deployments.Run(ctx) // WaitSynced returns its error
 	if err := deployments.WaitSynced(ctx); err != nil {
 		log.Fatal(err)
 	}

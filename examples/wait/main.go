@@ -26,9 +26,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	web := condition.Target{Resource: s.Resource().GroupResource(), Namespace: "default", Name: "web"}
-	if err := condition.Wait(ctx, s, available, web); err != nil {
+	if err := condition.Wait(ctx, s, available, condition.Target{Namespace: "default", Name: "web"}); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(web, "is available")
+	fmt.Println("web is available")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -75,16 +76,16 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 	f.resolver, f.client, f.options = r, c, *cmp.Or(opts, &Options{})
 	switch {
 	case r == nil:
-		return nil, invalid("resolver", "", "must not be nil")
+		return nil, invalid.New("resolver", "", "must not be nil")
 	case c == nil:
-		return nil, invalid("client", "", "must not be nil")
+		return nil, invalid.New("client", "", "must not be nil")
 	}
 	var err error
 	if f.selection, err = sel.check(); err != nil {
 		return nil, err
 	}
 	if len(f.selection.refs)+len(f.selection.patterns)+len(f.selection.categories) == 0 {
-		return nil, invalid("Resources", "",
+		return nil, invalid.New("Resources", "",
 			"must have the name of a resource or a pattern such as *, unless there are Categories")
 	}
 	for _, ref := range f.selection.refs {

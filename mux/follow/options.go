@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -28,11 +29,6 @@ type Options struct {
 	// once. It must return quickly and must not call the Mux. A panic ends the run with an error that wraps a
 	// *stream.PanicError. Nil disables it.
 	StatusChanged func(ResourceStatus)
-}
-
-// invalid returns an error about the field of a Selection or of Options, or about an argument of New.
-func invalid(field, value, problem string) *stream.OptionsError {
-	return &stream.OptionsError{Field: field, Value: value, Problem: problem}
 }
 
 // report calls StatusChanged. If that panics, the run ends.
@@ -61,16 +57,16 @@ func (o *Options) source(r gvr.Resource) (so stream.Options, run stream.Run, err
 	so.Logger = cmp.Or(so.Logger, o.Mux.Logger)
 	switch {
 	case len(so.Namespaces) > 0:
-		err = invalid("Source.Namespaces", strings.Join(so.Namespaces, ","), "must be empty: set Selection.Namespaces")
+		err = invalid.New("Source.Namespaces", strings.Join(so.Namespaces, ","), "must be empty: Selection has them")
 	case run.Until != "":
-		err = invalid("Source.Until", string(run.Until), "must be empty: set Options.UntilSynced")
+		err = invalid.New("Source.Until", string(run.Until), "must be empty: set Options.UntilSynced")
 	case run.Key != "":
-		err = invalid("Source.Key", run.Key, "must be empty: each resource has the key of its group and resource")
+		err = invalid.New("Source.Key", run.Key, "must be empty: each resource has the key of its group and resource")
 	case run.Start == stream.Now() && o.UntilSynced && run.Checkpoint != nil:
-		err = invalid("UntilSynced and Source.Start", "Now",
+		err = invalid.New("UntilSynced and Source.Start", "Now",
 			"a run that begins with SYNCED and ends there would commit nothing: must not be combined with a Checkpoint")
 	case run.Start != (stream.Start{}) && run.Start != stream.Now():
-		err = invalid("Source.Start", "",
+		err = invalid.New("Source.Start", "",
 			"must be zero or Now: a version or a position is valid for one resource only")
 	}
 	return so, run, err

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // Selection says which resources to follow, and where. The zero value selects nothing.
@@ -76,14 +77,14 @@ func (s Selection) check() (selection, error) {
 		if isPattern(name) {
 			p, problem := parsePattern(name)
 			if problem != "" {
-				return c, invalid("Resources", name, problem)
+				return c, invalid.New("Resources", name, problem)
 			}
 			c.patterns = append(c.patterns, p)
 			continue
 		}
 		ref, err := gvr.ParseRef(name)
 		if err != nil {
-			return c, invalid("Resources", name, err.Error())
+			return c, invalid.New("Resources", name, err.Error())
 		}
 		if !slices.Contains(c.refs, ref) {
 			c.refs = append(c.refs, ref)
@@ -92,12 +93,12 @@ func (s Selection) check() (selection, error) {
 	for _, name := range s.Excluded() {
 		p, problem := parseExclude(name)
 		if problem != "" {
-			return c, invalid("Exclude", name, problem)
+			return c, invalid.New("Exclude", name, problem)
 		}
 		c.exclude = append(c.exclude, p)
 	}
 	if slices.Contains(s.Categories, "") {
-		return c, invalid("Categories", "", "must be the name of a category, such as all")
+		return c, invalid.New("Categories", "", "must be the name of a category, such as all")
 	}
 	c.categories = slices.Clone(s.Categories)
 	var err error
@@ -111,7 +112,7 @@ func (s Selection) check() (selection, error) {
 func checkNamespaces(field string, names []string) ([]string, error) {
 	for _, n := range names {
 		if reasons := validation.ValidateNamespaceName(n, false); len(reasons) > 0 {
-			return nil, invalid(field, n, "must be the name of a namespace: "+strings.Join(reasons, "; "))
+			return nil, invalid.New(field, n, "must be the name of a namespace: "+strings.Join(reasons, "; "))
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(names))), nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/jsonpath"
 )
@@ -61,7 +62,7 @@ func Parse(text string) (Condition, error) {
 		c, problem = parsePath(rest)
 	}
 	if problem != "" {
-		return Condition{}, invalid("condition", text, problem)
+		return Condition{}, invalid.New("condition", text, problem)
 	}
 	return c, nil
 }
@@ -202,13 +203,13 @@ func (c Condition) checkPath(o map[string]any) (problem string, err error) {
 	case err != nil || len(found) == 0:
 		return "{" + c.name + "} has no value", nil
 	case len(found) > 1:
-		return "", invalid("jsonpath", "{"+c.name+"}", "must lead to one value, leads to several")
+		return "", invalid.New("jsonpath", "{"+c.name+"}", "must lead to one value, leads to several")
 	case c.value == "":
 		return "", nil
 	}
 	switch found[0].(type) {
 	case map[string]any, []any:
-		return "", invalid("jsonpath", "{"+c.name+"}",
+		return "", invalid.New("jsonpath", "{"+c.name+"}",
 			"must lead to a text, a number or a boolean to compare it with a value, leads to an object or a list")
 	}
 	if strings.TrimSpace(fmt.Sprint(found[0])) != c.value {

@@ -4,8 +4,10 @@
 // [Parse] reads a [Condition] in the syntax of kubectl wait --for. [Wait] watches a Stream or a Mux until the condition
 // is met.
 //
+//	c, err := gvrwatch.Connect(nil) // what kubectl would use
+//	s, err := c.Stream(ctx, "pods", nil)
 //	ready, err := condition.Parse("condition=Ready")
-//	err = condition.Wait(ctx, s, ready, condition.Target{Resource: pods, Namespace: "shop", Name: "web"})
+//	err = condition.Wait(ctx, s, ready, condition.Target{Namespace: "shop", Name: "web"})
 //
 // # Promises
 //

@@ -7,18 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // ErrNoObjects is returned by [Wait] if it has no targets and the source has no objects.
 var ErrNoObjects = errors.New("no objects exist")
 
-var errZero = invalid("condition", "", "must be made with Parse")
-
-// invalid returns an error about an argument.
-func invalid(field, value, problem string) *stream.OptionsError {
-	return &stream.OptionsError{Field: field, Value: value, Problem: problem}
-}
+var errZero = invalid.New("condition", "", "must be made with Parse")
 
 // UnmetError is returned by [Wait] if it ends before the condition is met.
 type UnmetError struct {

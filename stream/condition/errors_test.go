@@ -196,15 +196,18 @@ func TestNilAndZeroValues(t *testing.T) {
 	}{
 		{"no context", nil, of(stream.Options{}), deleted, nil, "invalid ctx: must not be nil"},
 		{"no source", ended, nil, deleted, nil, "invalid source: must not be nil"},
-		{"a nil Stream", ended, (*stream.Stream)(nil), deleted, nil, "invalid Stream: must be made with New"},
+		{"a nil Stream", ended, (*stream.Stream)(nil), deleted, nil, "invalid Stream: must be made with stream.New"},
 		{"a nil Mux", ended, (*mux.Mux)(nil), deleted, nil, "invalid Mux: must be made with New"},
-		{"a zero Stream", ended, &stream.Stream{}, deleted, nil, "invalid Stream: must be made with New"},
+		{"a zero Stream", ended, &stream.Stream{}, deleted, nil, "invalid Stream: must be made with stream.New"},
 		{"a zero Mux", ended, &mux.Mux{}, deleted, nil, "invalid Mux: must be made with New"},
 		{"a zero follow.Mux", ended, &follow.Mux{}, deleted, nil, "invalid Mux: must be made with New"},
 		{"a zero Condition", ended, of(stream.Options{}), condition.Condition{}, nil, "must be made with Parse"},
-		{"a zero Target", ended, of(stream.Options{}), deleted, []condition.Target{{}}, "must have a resource"},
+		{"a zero Target", ended, of(stream.Options{}), deleted, []condition.Target{{}}, "must have a name"},
+		{"a zero Target of a Mux", ended, must(mux.New(nil)), deleted, []condition.Target{{}}, "must have a resource"},
+		{"a Target of a Mux without a resource", ended, must(mux.New(nil)), deleted,
+			[]condition.Target{{Namespace: "shop", Name: "door"}}, "must have a resource and a name"},
 		{"no name", ended, of(stream.Options{}), deleted, []condition.Target{target(widgets, "")},
-			"must have a resource and a name"},
+			"must have a name"},
 		{"another resource", ended, of(stream.Options{}), deleted, []condition.Target{target(gadgets, "a")},
 			`invalid targets "gadgets.example.com shop/a": must be among what the Stream watches`},
 		{"another namespace", ended, of(stream.Options{Namespaces: []string{"shop"}}), deleted,
@@ -235,7 +238,7 @@ func TestNilAndZeroValues(t *testing.T) {
 // have been ready at the same moment; after a gap, exactly if they are.
 func TestRandomHistories(t *testing.T) {
 	names := []string{"door", "window"}
-	for seed := range seedtest.Default(20).All(t) {
+	for seed := range seedtest.Default(10).All(t) {
 		for kind, newSource := range kinds {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))

@@ -40,7 +40,7 @@ func waitUntilOpen(client dynamic.Interface, names ...string) error {
 	}
 	var targets []condition.Target
 	for _, name := range names {
-		targets = append(targets, condition.Target{Resource: doors.GroupResource(), Namespace: "shop", Name: name})
+		targets = append(targets, condition.Target{Namespace: "shop", Name: name})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -25,7 +26,7 @@ type sequence interface {
 
 // Target names an object.
 type Target struct {
-	Resource  schema.GroupResource // such as that of Stream.Resource().GroupResource()
+	Resource  schema.GroupResource // may be empty if Wait has a Stream or a Sequence, which watch one resource
 	Namespace string               // empty for an object without a namespace
 	Name      string
 }
@@ -56,6 +57,7 @@ func (t Target) compare(other Target) int {
 // error of the sequence, a *stream.GapError (history is lost) or stream.ErrUnmet (the sequence has ended). It does not
 // return the objects.
 func Wait(ctx context.Context, source sequence, c Condition, targets ...Target) error {
+	targets = slices.Clone(targets)
 	if err := check(ctx, source, c, targets); err != nil {
 		return err
 	}
@@ -83,33 +85,23 @@ func Wait(ctx context.Context, source sequence, c Condition, targets ...Target) 
 	return w.end(cmp.Or(context.Cause(ctx), stream.ErrUnmet))
 }
 
+// check returns an error about an argument. It completes the targets.
 func check(ctx context.Context, source sequence, c Condition, targets []Target) error {
 	switch {
 	case ctx == nil:
-		return invalid("ctx", "", "must not be nil")
+		return invalid.New("ctx", "", "must not be nil")
 	case source == nil:
-		return invalid("source", "", "must not be nil")
+		return invalid.New("source", "", "must not be nil")
 	case c.kind == "":
 		return errZero
 	}
+	if s, ok := source.(watched); ok {
+		return checkStream(s, c, targets)
+	}
 	for _, t := range targets {
 		if t.Resource.Resource == "" || t.Name == "" {
-			return invalid("targets", t.String(), "must have a resource and a name")
+			return invalid.New("targets", t.String(), "must have a resource and a name")
 		}
-	}
-	switch s := source.(type) {
-	case *stream.Stream:
-		return checkStream(s, s.Watched(friend.Access{}), c, targets)
-	case *stream.Sequence:
-		if err := s.Invalid(friend.Access{}); err != nil {
-			return err
-		}
-		o, whole := s.Whole(friend.Access{})
-		if !whole {
-			return invalid("source", s.Key(),
-				"must deliver everything that exists: its Run must have no Start and no Checkpoint")
-		}
-		return checkStream(s, o, c, targets)
 	}
 	return nil
 }
@@ -118,19 +110,32 @@ func check(ctx context.Context, source sequence, c Condition, targets []Target) 
 type watched interface {
 	Key() string
 	Resource() gvr.Resource
+	Watched(friend.Access) (stream.Options, stream.Run, error)
 }
 
-func checkStream(s watched, o stream.Options, c Condition, targets []Target) error {
-	if o.Objects == stream.Metadata && c.kind == status {
-		return invalid("source", s.Key(), "must deliver Full or Raw objects, because Metadata has no conditions")
+func checkStream(s watched, c Condition, targets []Target) error {
+	o, run, err := s.Watched(friend.Access{})
+	switch {
+	case err != nil:
+		return err
+	case run.Start != stream.Start{} || run.Checkpoint != nil:
+		return invalid.New("source", s.Key(),
+			"must deliver everything that exists: its Run must have no Start and no Checkpoint")
+	case o.Objects == stream.Metadata && c.kind == status:
+		return invalid.New("source", s.Key(), "must deliver Full or Raw objects, because Metadata has no conditions")
 	}
-	for _, t := range targets {
+	for i := range targets {
+		t := &targets[i]
+		t.Resource = cmp.Or(t.Resource, s.Resource().GroupResource())
+		if t.Name == "" {
+			return invalid.New("targets", t.String(), "must have a name")
+		}
 		if s.Resource().Namespaced && t.Namespace == "" {
-			return invalid("targets", t.String(), "must have a namespace, because "+t.Resource.String()+" have one")
+			return invalid.New("targets", t.String(), "must have a namespace, because "+t.Resource.String()+" have one")
 		}
 		if t.Resource != s.Resource().GroupResource() || o.Name != "" && t.Name != o.Name ||
 			!slices.Contains(o.Namespaces, t.Namespace) && !slices.Contains(o.Namespaces, "") {
-			return invalid("targets", t.String(), "must be among what the Stream watches, "+s.Key())
+			return invalid.New("targets", t.String(), "must be among what the Stream watches, "+s.Key())
 		}
 	}
 	return nil

@@ -181,7 +181,13 @@ func runScenario(
 		verb, rest, _ := strings.Cut(step, " ")
 		switch verb {
 		case "start":
-			w = start(t.Context(), t, newSource(srv), text, targets...)
+			source := newSource(srv)
+			if _, ok := source.(*stream.Stream); ok {
+				for i := range targets {
+					targets[i].Resource = schema.GroupResource{} // that of the Stream
+				}
+			}
+			w = start(t.Context(), t, source, text, targets...)
 		case "ready":
 			srv.Put(widgets, "shop", rest, ready)
 		case "unready":

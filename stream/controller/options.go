@@ -3,10 +3,10 @@ package controller
 import (
 	"cmp"
 	"log/slog"
-	"strconv"
 
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -46,7 +46,7 @@ const (
 // check returns a copy with the defaults.
 func (o *Options) check() (Options, error) {
 	checked := *cmp.Or(o, &Options{})
-	err := cmp.Or(notNegative("Workers", checked.Workers), notNegative("MaxPending", checked.MaxPending))
+	err := cmp.Or(invalid.Negative("Workers", checked.Workers), invalid.Negative("MaxPending", checked.MaxPending))
 	checked.Workers = cmp.Or(checked.Workers, 1)
 	checked.MaxPending = cmp.Or(checked.MaxPending, defaultMaxPending)
 	if checked.KeyFunc == nil {
@@ -57,11 +57,4 @@ func (o *Options) check() (Options, error) {
 	}
 	checked.Logger = cmp.Or(checked.Logger, slog.New(slog.DiscardHandler))
 	return checked, err
-}
-
-func notNegative(field string, n int) error {
-	if n < 0 {
-		return &stream.OptionsError{Field: field, Value: strconv.Itoa(n), Problem: "must not be negative"}
-	}
-	return nil
 }

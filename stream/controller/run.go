@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -46,11 +47,11 @@ func Run(
 	o, err := opts.check()
 	switch {
 	case ctx == nil:
-		return &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
+		return invalid.New("ctx", "", "must not be nil")
 	case seq == nil:
-		return &stream.OptionsError{Field: "seq", Problem: "must not be nil"}
+		return invalid.New("seq", "", "must not be nil")
 	case reconcile == nil:
-		return &stream.OptionsError{Field: "reconcile", Problem: "must not be nil"}
+		return invalid.New("reconcile", "", "must not be nil")
 	case err != nil:
 		return err
 	}

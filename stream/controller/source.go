@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -59,9 +60,8 @@ type sequence interface {
 var errSourceGoexit = errors.New("controller: the sequence or the function of a Source called runtime.Goexit")
 
 // errCheckpoint: a request in the queue is lost when the process ends, and so would be the event if it was acked.
-var errCheckpoint = &stream.OptionsError{
-	Field: "Checkpoint", Problem: "must not be combined with a Source, which does not learn whether requests succeed",
-}
+var errCheckpoint = invalid.New("Checkpoint", "",
+	"must not be combined with a Source, which does not learn whether requests succeed")
 
 // NewSource returns a Source of s, which is a *stream.Stream, a *stream.Sequence, a *mux.Mux or a *follow.Mux. requests
 // returns the requests that an event of an object leads to, and runs in the loop over the events. If it panics, the run
@@ -77,15 +77,17 @@ func NewSource[request comparable](
 	o := *cmp.Or(opts, &SourceOptions{})
 	switch {
 	case s == nil:
-		return nil, &stream.OptionsError{Field: "s", Problem: "must not be nil"}
+		return nil, invalid.New("s", "", "must not be nil")
 	case requests == nil:
-		return nil, &stream.OptionsError{Field: "requests", Problem: "must not be nil"}
+		return nil, invalid.New("requests", "", "must not be nil")
 	}
-	if err := notNegative("MaxQueued", o.MaxQueued); err != nil {
+	if err := invalid.Negative("MaxQueued", o.MaxQueued); err != nil {
 		return nil, err
 	}
-	if q, ok := s.(*stream.Sequence); ok && q.Tracked(friend.Access{}) {
-		return nil, errCheckpoint
+	if q, ok := s.(*stream.Sequence); ok {
+		if _, run, _ := q.Watched(friend.Access{}); run.Checkpoint != nil {
+			return nil, errCheckpoint
+		}
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Source[request]{
@@ -97,9 +99,9 @@ func NewSource[request comparable](
 func (s *Source[request]) check(ctx context.Context) error {
 	switch {
 	case s == nil || s.events == nil:
-		return &stream.OptionsError{Field: "Source", Problem: "must be made with NewSource"}
+		return invalid.New("Source", "", "must be made with NewSource")
 	case ctx == nil:
-		return &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
+		return invalid.New("ctx", "", "must not be nil")
 	}
 	return nil
 }
@@ -115,7 +117,7 @@ func (s *Source[request]) Start(ctx context.Context, queue workqueue.TypedRateLi
 		return err
 	}
 	if queue == nil {
-		return &stream.OptionsError{Field: "queue", Problem: "must not be nil"}
+		return invalid.New("queue", "", "must not be nil")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

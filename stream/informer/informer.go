@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -24,14 +25,9 @@ import (
 // It returns an [*stream.OptionsError] if s was not made with [stream.New], or if ResyncPeriod is negative. While the
 // informer runs, s must have no other run.
 func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions) (cache.SharedIndexInformer, error) {
-	if o.ResyncPeriod < 0 {
-		return nil, &stream.OptionsError{
-			Field: "ResyncPeriod", Value: o.ResyncPeriod.String(), Problem: "must not be negative",
-		}
-	}
 	l := NewListerWatcher(s)
-	if l.refusal != nil {
-		return nil, l.refusal
+	if err := cmp.Or(invalid.Negative("ResyncPeriod", o.ResyncPeriod), l.refusal); err != nil {
+		return nil, err
 	}
 	o.ObjectDescription = cmp.Or(o.ObjectDescription, s.Resource().String())
 	l.states = &states{objects: map[types.UID]any{}, deleted: map[*unstructured.Unstructured]bool{}}

@@ -51,10 +51,11 @@ var (
 //
 // The object of an inferred DELETED has little more than a name. [NewSharedIndexInformer] has the last state instead.
 func NewListerWatcher(s *stream.Stream) *ListerWatcher {
-	if s == nil || s.Resource().Resource == "" {
-		return &ListerWatcher{refusal: errNoStream}
+	o, _, err := s.Watched(friend.Access{})
+	if err != nil {
+		return &ListerWatcher{refusal: err}
 	}
-	return &ListerWatcher{stream: s, options: s.Watched(friend.Access{})}
+	return &ListerWatcher{stream: s, options: o}
 }
 
 // List is ListWithContext without an end. It may wait for as long as the server fails.

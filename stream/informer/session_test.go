@@ -182,7 +182,7 @@ func TestZeroValues(t *testing.T) {
 	} {
 		for _, rv := range []string{"", "0", "5"} {
 			_, err := l.Watch(at(rv))
-			if err == nil || err.Error() != "gvrwatch: invalid stream: must be made with stream.New" {
+			if err == nil || err.Error() != "gvrwatch: invalid Stream: must be made with stream.New" {
 				t.Errorf("%s: Watch at %q returned %v", name, rv, err)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -45,11 +46,13 @@ func Watch(ctx context.Context, s sequence) *Watcher {
 	}
 	w, ctx := newWatcher(ctx, 0)
 	go w.run(ctx, func() error {
-		tracked, ok := s.(interface{ Tracked(friend.Access) bool })
-		switch {
-		case s == nil:
+		if s == nil {
 			return errNoStream
-		case ok && tracked.Tracked(friend.Access{}):
+		}
+		switch _, run, err := s.Watched(friend.Access{}); {
+		case err != nil:
+			return err
+		case run.Checkpoint != nil:
 			return errCheckpoint
 		}
 		err := w.deliver(ctx, s.Resource(), s.Events(ctx))
@@ -64,12 +67,13 @@ func Watch(ctx context.Context, s sequence) *Watcher {
 // sequence is a *stream.Stream or a *stream.Sequence.
 type sequence interface {
 	Resource() gvr.Resource
+	Watched(friend.Access) (stream.Options, stream.Run, error)
 	Events(context.Context) iter.Seq2[stream.Event, error]
 }
 
-var errCheckpoint = &stream.OptionsError{Field: "Checkpoint", Problem: "a watch.Interface has no acks: must be nil"}
+var errCheckpoint = invalid.New("Checkpoint", "", "a watch.Interface has no acks: must be nil")
 
-var errNoStream = &stream.OptionsError{Field: "stream", Problem: "must be made with stream.New"}
+var errNoStream = invalid.New("Stream", "", "must be made with stream.New")
 
 // newWatcher returns a Watcher that holds up to buffer events for its receiver, and the context of its run.
 func newWatcher(ctx context.Context, buffer int) (*Watcher, context.Context) {

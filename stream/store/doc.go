@@ -2,11 +2,11 @@
 // them by name, by label and by index, delivers their changes to any number of subscribers, and waits until it has what
 // the caller has just written.
 //
-//	s, err := stream.New(client, resource, &stream.Options{Objects: stream.Raw})
+//	c, err := gvrwatch.Connect(nil) // what kubectl would use
+//	s, err := c.Stream(ctx, "pods", &stream.Options{Objects: stream.Raw})
 //	pods, err := store.New(s, nil)
-//	ctx, cancel := context.WithCancelCause(ctx)
-//	go func() { cancel(pods.Run(ctx)) }() // so that nothing waits for a Store that is no longer kept up to date
-//	err = pods.WaitSynced(ctx)
+//	go pods.Run(ctx)           // WaitSynced and WaitFor return its error
+//	err = pods.WaitSynced(ctx) // until it has all that exists
 //	o, ok := pods.Get("default", "web-0")
 //	pod, err := store.As[corev1.Pod](o)
 //

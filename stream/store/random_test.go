@@ -23,7 +23,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/store"
 )
 
-const randomSeeds = seedtest.Default(60)
+const randomSeeds = seedtest.Default(40)
 
 // TestRandom runs a Store with readers and subscribers under random changes and faults.
 //

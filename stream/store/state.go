@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
-	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // state is everything that readers see. It never changes: the writer publishes a new one.
@@ -17,6 +17,7 @@ type state struct {
 	synced bool    // the run has delivered SYNCED, and no GAP since
 	gaps   int     // how often synced became false
 	syncs  int     // how often it became true
+	ended  error   // of the last run; nil during a run, and before the first
 
 	replaced chan struct{} // closed when the writer publishes the next state
 }
@@ -95,9 +96,9 @@ func (s *Store) List(q Query) (iter.Seq[Object], error) {
 	case found:
 		index = i
 	case q.Index != "":
-		return nil, &stream.OptionsError{Field: "Index", Value: q.Index, Problem: "must be a key of Options.Indexes"}
+		return nil, invalid.New("Index", q.Index, "must be a key of Options.Indexes")
 	case q.Value != "":
-		return nil, &stream.OptionsError{Field: "Value", Value: q.Value, Problem: "requires Index"}
+		return nil, invalid.New("Value", q.Value, "requires Index")
 	}
 	shards := s.state.Load().in(q.Namespace)
 	return func(yield func(Object) bool) {

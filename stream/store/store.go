@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -40,30 +42,28 @@ type Store struct {
 }
 
 var (
-	errNotMade = &stream.OptionsError{Field: "Store", Problem: "must be made with New"}
-	errNoCtx   = &stream.OptionsError{Field: "ctx", Problem: "must not be nil"}
+	errNotMade = invalid.New("Store", "", "must be made with New")
+	errNoCtx   = invalid.New("ctx", "", "must not be nil")
 )
 
 // New returns an empty Store for the objects of s, which [Store.Run] reads. opts is copied and may be nil.
 //
 // It returns a [*stream.OptionsError] if an option is invalid, or if s was not made with [stream.New].
 func New(s *stream.Stream, opts *Options) (*Store, error) {
-	if s == nil || s.Resource().Resource == "" {
-		return nil, &stream.OptionsError{Field: "Stream", Problem: "must be made with stream.New"}
+	watched, _, err := s.Watched(friend.Access{})
+	if err != nil {
+		return nil, err
 	}
 	opts = cmp.Or(opts, &Options{})
 	store := &Store{stream: s, codec: newCodec(opts.Compress), seed: maphash.MakeSeed()}
 	store.names = slices.Sorted(maps.Keys(opts.Indexes))
 	for _, name := range store.names {
-		if name == "" {
-			return nil, &stream.OptionsError{Field: "Indexes", Problem: "an index must have a name"}
-		}
-		if opts.Indexes[name] == nil {
-			return nil, &stream.OptionsError{Field: "Indexes", Value: name, Problem: "the function must not be nil"}
+		if name == "" || opts.Indexes[name] == nil {
+			return nil, invalid.New("Indexes", name, "an index must have a name and a function")
 		}
 		store.indexes = append(store.indexes, opts.Indexes[name])
 	}
-	store.state.Store(store.empty(s.Watched(friend.Access{}).Namespaces))
+	store.state.Store(store.empty(watched.Namespaces))
 	return store, nil
 }
 
@@ -86,7 +86,7 @@ func (s *Store) empty(namespaces []string) *state {
 //   - a [*stream.OptionsError], if ctx is nil or s was not made with [New].
 //
 // Between runs the objects stay as they were. A later run replaces them with what exists at its first SYNCED.
-func (s *Store) Run(ctx context.Context) error {
+func (s *Store) Run(ctx context.Context) (err error) {
 	switch {
 	case s == nil || s.codec == nil:
 		return errNotMade
@@ -97,7 +97,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 	defer s.running.Store(false)
 	w := newWriter(s)
-	defer w.end()
+	defer func() { w.end(err) }()
 	for ev, err := range s.stream.Host(ctx, host.Run{Bookmarks: true}) {
 		if err == nil {
 			err = w.handle(ev)
@@ -113,8 +113,8 @@ func (s *Store) Run(ctx context.Context) error {
 func (s *Store) publish(st *state) { close(s.state.Swap(st).replaced) }
 
 // await waits for a state for which ready returns true, and returns it. It returns an error of ready, or the cause of
-// ctx if that ends before.
-func (s *Store) await(ctx context.Context, ready func(*state) (bool, error)) (*state, error) {
+// ctx if that ends before, or with ends the error of a run that has ended.
+func (s *Store) await(ctx context.Context, ends bool, ready func(*state) (bool, error)) (*state, error) {
 	switch {
 	case s == nil || s.codec == nil:
 		return nil, errNotMade
@@ -123,8 +123,11 @@ func (s *Store) await(ctx context.Context, ready func(*state) (bool, error)) (*s
 	}
 	for {
 		st := s.state.Load()
-		if ok, err := ready(st); ok || err != nil {
+		switch ok, err := ready(st); {
+		case ok || err != nil:
 			return st, err
+		case ends && st.ended != nil:
+			return nil, fmt.Errorf("store: the run has ended: %w", st.ended)
 		}
 		select {
 		case <-st.replaced:
@@ -134,13 +137,13 @@ func (s *Store) await(ctx context.Context, ready func(*state) (bool, error)) (*s
 	}
 }
 
-// WaitSynced waits until the Store is synced: the run has read everything that exists, and no GAP since. The Store is
-// never synced between runs, so something must call [Store.Run]; if that returns, WaitSynced goes on waiting. It
-// returns the cause of ctx if that ends before, or a [*stream.OptionsError] if ctx is nil or s was not made with [New].
-// With a ctx that has ended, it says at once whether the Store is synced.
+// WaitSynced waits until the Store is synced: the run has read everything that exists, and no GAP since. Something must
+// call [Store.Run]. WaitSynced returns an error that wraps what Run has returned if a run ended and no other has begun,
+// the cause of ctx if that ends before, or a [*stream.OptionsError] if ctx is nil or s was not made with [New]. With a
+// ctx that has ended, it says at once whether the Store is synced.
 func (s *Store) WaitSynced(ctx context.Context) error {
 	syncs := -1 // how often it was synced before
-	_, err := s.await(ctx, func(st *state) (bool, error) {
+	_, err := s.await(ctx, true, func(st *state) (bool, error) {
 		if syncs < 0 {
 			syncs = st.syncs
 		}
@@ -157,17 +160,16 @@ func (s *Store) WaitSynced(ctx context.Context) error {
 // bookmarks, which a kube-apiserver sends each minute. A version of an object that the Stream does not select, or of
 // another namespace, is reached only with the next of these.
 //
-// It returns the cause of ctx if that ends before, and a [*stream.OptionsError] if an argument is invalid or s was not
-// made with [New]. If the versions of the server are not numbers, or it sends none, it returns an error.
+// It returns the errors of [Store.WaitSynced], and a [*stream.OptionsError] if resourceVersion is invalid. If the
+// versions of the server are not numbers, or it sends none, it returns an error.
 //
 // It is not promised that a version from before a restore of the server's data has the same meaning after it. WaitFor
 // then waits for the server to reach that version again.
 func (s *Store) WaitFor(ctx context.Context, resourceVersion string) error {
 	if !protocol.NotAfter(resourceVersion, resourceVersion) {
-		return &stream.OptionsError{Field: "resourceVersion", Value: resourceVersion,
-			Problem: "must be a positive number without leading zeros"}
+		return invalid.New("resourceVersion", resourceVersion, "must be a positive number without leading zeros")
 	}
-	_, err := s.await(ctx, func(st *state) (bool, error) {
+	_, err := s.await(ctx, true, func(st *state) (bool, error) {
 		for _, shard := range st.shards {
 			if (st.synced || shard.version != "") && !protocol.NotAfter(shard.version, shard.version) {
 				return false, errors.New("store: cannot compare resourceVersions: those of the server are not numbers")

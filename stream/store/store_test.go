@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -350,9 +351,7 @@ func TestRunAgain(t *testing.T) {
 			if got := sub.take(); len(got) != 44 || !slices.Equal(got[42:], []string{"SYNCED", "GAP"}) {
 				t.Errorf("in the first run: %q", got)
 			}
-			short, cancel := context.WithTimeout(ctx, time.Hour)
-			defer cancel()
-			if err := s.WaitSynced(short); !errors.Is(err, context.DeadlineExceeded) {
+			if err := s.WaitSynced(ctx); !errors.Is(err, errStopped) {
 				t.Errorf("WaitSynced between runs: %v", err)
 			}
 			remove(t, srv, "n", "gone")
@@ -361,7 +360,13 @@ func TestRunAgain(t *testing.T) {
 			if err := srv.Apply("widgets list 1: 403"); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Run(ctx); err == nil || s.Len() != 42 {
+			ended := make(chan error)
+			go func() { ended <- s.Run(ctx) }()
+			synctest.Wait()
+			if err := s.WaitFor(ctx, "1000"); !apierrors.IsForbidden(err) {
+				t.Errorf("WaitFor in a refused run: %v", err)
+			}
+			if err := <-ended; !apierrors.IsForbidden(err) || s.Len() != 42 {
 				t.Errorf("a refused run returns %v, and there are %d objects", err, s.Len())
 			}
 			if err := srv.Apply("widgets page 3: slow 10s"); err != nil {
@@ -445,6 +450,7 @@ func TestPanickingIndex(t *testing.T) {
 		}
 		bad = false
 		stop := start(ctx, s)
+		synctest.Wait()
 		if err := s.WaitSynced(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -477,6 +483,7 @@ func TestPanicsOfTheCaller(t *testing.T) {
 		}()
 		bad = false
 		stop := start(ctx, s)
+		synctest.Wait()
 		if err := s.WaitSynced(ctx); err != nil || s.Len() != 1 {
 			t.Errorf("the next run: %v, %d objects", err, s.Len())
 		}
@@ -522,6 +529,7 @@ func TestBusy(t *testing.T) {
 		}
 		_ = stop()
 		stop = start(ctx, other)
+		synctest.Wait()
 		if err := other.WaitSynced(ctx); err != nil {
 			t.Error(err)
 		}

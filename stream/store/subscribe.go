@@ -49,7 +49,7 @@ func (s *Store) Subscribe(ctx context.Context) iter.Seq2[Change, error] {
 		}
 		var at *state // the position; nil at first
 		for {
-			next, err := s.await(ctx, func(st *state) (bool, error) { return st != at, context.Cause(ctx) })
+			next, err := s.await(ctx, false, func(st *state) (bool, error) { return st != at, context.Cause(ctx) })
 			if err != nil {
 				yield(Change{}, err)
 				return

@@ -15,7 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 )
 
-const treeSeeds = seedtest.Default(20)
+const treeSeeds = seedtest.Default(10)
 
 // version is a version of a tree, and what it must have.
 type version struct {

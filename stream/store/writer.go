@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type writer struct {
 	synced bool
 	gaps   int
 	syncs  int
+	ended  error
 }
 
 // draft is the next version of a shard.
@@ -40,12 +42,18 @@ func newWriter(s *Store) *writer {
 		empty := shard{namespace: old.namespace, version: old.version, indexes: make([]*node, len(s.indexes))}
 		w.drafts[i] = draft{shard: empty, editor: editor{seed: s.seed}, held: true, changed: true}
 	}
+	if st.ended != nil {
+		w.publish()
+	}
 	return w
 }
 
+var errEnded = errors.New("the Stream was stopped, or a function of it panicked")
+
 // end publishes that the run has ended.
-func (w *writer) end() {
+func (w *writer) end(err error) {
 	w.unsync()
+	w.ended = cmp.Or(err, errEnded)
 	w.publish()
 }
 
@@ -117,7 +125,7 @@ func (w *writer) sync(ev stream.Event) {
 // publish publishes all drafts that are not held.
 func (w *writer) publish() {
 	old := w.state.Load()
-	st := &state{shards: slices.Clone(old.shards), synced: w.synced, gaps: w.gaps, syncs: w.syncs,
+	st := &state{shards: slices.Clone(old.shards), synced: w.synced, gaps: w.gaps, syncs: w.syncs, ended: w.ended,
 		replaced: make(chan struct{})}
 	for i := range w.drafts {
 		d := &w.drafts[i]

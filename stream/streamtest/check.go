@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -61,7 +62,7 @@ func (o *CheckOptions) validate() error {
 		}
 	}
 	if starts > 1 {
-		return errors.New("streamtest: invalid CheckOptions: must have at most one of Now, After and From")
+		return invalid.New("Now, After and From", "", "must be at most one of them")
 	}
 	return nil
 }

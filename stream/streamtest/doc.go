@@ -2,6 +2,14 @@
 // history and with scripted faults. [Record] records what a sequence delivers, and [Check] compares the recording with
 // what really happened.
 //
+//	synctest.Test(t, func(t *testing.T) { // hours take no time
+//		names := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+//		widgets := gvr.Resource{GroupVersionResource: names, Kind: "Widget", Namespaced: true}
+//		srv := streamtest.NewServer(widgets)
+//		srv.Put(widgets, "shop", "door", "spec.size=3")
+//		err := srv.Apply("watch 1 after 3s: reset")
+//		for ev, err := range gvrwatch.Watch(t.Context(), srv.Config(), "widgets", nil) {
+//
 // # The server
 //
 // A Server serves resources without schemas, like CRDs that preserve unknown fields. For watches it behaves like a

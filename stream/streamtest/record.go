@@ -1,10 +1,10 @@
 package streamtest
 
 import (
-	"errors"
 	"iter"
 	"time"
 
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -25,7 +25,7 @@ func Record(seq iter.Seq2[stream.Event, error], until func(stream.Event) bool) R
 	rec := Recording{Begin: time.Now()}
 	if seq == nil {
 		seq = func(yield func(stream.Event, error) bool) {
-			yield(stream.Event{}, errors.New("streamtest: invalid seq: must not be nil"))
+			yield(stream.Event{}, invalid.New("seq", "", "must not be nil"))
 		}
 	}
 	for ev, err := range seq {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/informer"
 )
@@ -35,8 +36,8 @@ var anyResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 // New returns an [*stream.OptionsError] if c is nil, if resync is negative, or if opts are invalid.
 func New(c dynamic.Interface, resync time.Duration,
 	opts *stream.Options) (dynamicinformer.DynamicSharedInformerFactory, error) {
-	if resync < 0 {
-		return nil, &stream.OptionsError{Field: "resync", Value: resync.String(), Problem: "must not be negative"}
+	if err := invalid.Negative("resync", resync); err != nil {
+		return nil, err
 	}
 	f := &factory{client: c, resync: resync, informers: map[schema.GroupVersionResource]*resourceInformer{}}
 	if opts != nil {
