@@ -100,7 +100,7 @@ func (m *Mux) admit(s *source, force bool) {
 // next run delivers another one.
 func (m *Mux) keep(s *source, it *item) {
 	switch {
-	case !s.resumes || s.removed:
+	case !s.resumes() || s.removed:
 		s.discarded = true
 	case it.event.Type != stream.Synced:
 		m.enqueue(s, it)

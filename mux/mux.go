@@ -111,11 +111,9 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 	}
 	added := &source{Source: s, key: cmp.Or(o.Key, s.Key()), options: o}
 	if w, ok := s.(watched); ok {
-		_, run, err := w.Watched(friend.Access{})
-		if err != nil {
+		if _, added.run, err = w.Watched(friend.Access{}); err != nil {
 			return err
 		}
-		added.resumes = run.Start == stream.Resume() && run.Checkpoint == nil
 	}
 	if added.key == "" {
 		return invalid.New("Key", "", "must not be empty: give the Source a Key, or set SourceOptions.Key")
@@ -211,14 +209,18 @@ func (m *Mux) end(how ending) {
 	m.notify()
 }
 
-// AllSynced returns Status.AllSynced, for packages of this module.
-func (m *Mux) AllSynced(friend.Access) bool {
+// Synced returns Status.AllSynced, and whether all sources deliver everything that exists, for packages of this module.
+func (m *Mux) Synced(friend.Access) (all, whole bool) {
 	if !m.made() {
-		return false
+		return false, false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.allSynced()
+	whole = true
+	for _, s := range m.sources {
+		whole = whole && s.run.Start == stream.Start{} && s.run.Checkpoint == nil
+	}
+	return m.allSynced(), whole
 }
 
 func (m *Mux) allSynced() bool { return len(m.sources) > 0 && m.counts.unsynced == 0 }

@@ -294,6 +294,7 @@ func TestEventThatComesLateIsKept(t *testing.T) {
 						t.Fatal(err)
 					}
 					if got = append(got, ev.String()); len(got) == 1 || ev.Type == stream.Synced {
+						synctest.Wait()
 						break // at first while b is transformed
 					}
 				}

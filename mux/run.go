@@ -135,7 +135,7 @@ func (m *Mux) close(cancel context.CancelCauseFunc, workers *sync.WaitGroup) {
 	defer m.mu.Unlock()
 	for _, s := range m.sources {
 		switch {
-		case !s.resumes || s.discarded || s.progress.restart:
+		case !s.resumes() || s.discarded || s.progress.restart:
 			s.discarded = m.purge(s) || s.discarded
 		case s.buffer.blocked != nil:
 			m.keep(s, s.buffer.blocked)

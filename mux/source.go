@@ -28,9 +28,7 @@ type hosted interface {
 	Host(context.Context, host.Run) iter.Seq2[stream.Event, error]
 }
 
-// watched is a source that may be invalid, and that resumes if its Run begins with Resume and has no Checkpoint. It
-// goes on, in the next run of the Mux, where it was in the last one. What it has delivered to the Mux and not yet to
-// the loop is kept until then.
+// watched is a source that is, or embeds, a *stream.Stream or a *stream.Sequence, which may be invalid.
 type watched interface {
 	Watched(friend.Access) (stream.Options, stream.Run, error)
 }
@@ -49,7 +47,7 @@ type source struct {
 	Source
 	key     string
 	options SourceOptions
-	resumes bool // else it begins again in each run
+	run     stream.Run // of a *stream.Sequence
 
 	removed   bool
 	discarded bool // an event of this run was discarded before the loop received it
@@ -58,6 +56,10 @@ type source struct {
 	progress  progress
 	failure   failure
 }
+
+// resumes reports whether the source goes on, in the next run of the Mux, where it was in the last one. What it has
+// delivered to the Mux and not yet to the loop is kept until then.
+func (s *source) resumes() bool { return s.run.Start == stream.Resume() && s.run.Checkpoint == nil }
 
 // worker is the goroutine of a source.
 type worker struct {
@@ -111,7 +113,7 @@ func (s *source) reset() {
 	s.worker.began, s.progress, s.failure = time.Time{}, progress{}, failure{}
 	s.buffer = buffer{queue: kept, room: make(chan struct{}, 1)}
 	switch {
-	case kept != nil && s.resumes:
+	case kept != nil && s.resumes():
 	case s.options.Overflow == Latest:
 		s.buffer.queue = newLatestQueue(&s.progress)
 	default:

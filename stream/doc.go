@@ -1,9 +1,8 @@
 // Package stream watches one resource and delivers what happens to its objects as one sequence of events. The sequence
 // survives closed connections, expired versions and restarts of the server.
 //
-// To begin, get a Stream by name from gvrwatch.Connect, in the root of the module. Or create a client with [NewClient],
-// get the resource from package discovery, and range over [Stream.Events]
-// of a Stream made with [New]. gvrwatch.Connect, in the root of the module, does the first two.
+// To begin, get a Stream by name from gvrwatch.Connect, in the root of the module, and range over [Stream.Events]. Or
+// make a Stream with [New], of a client from [NewClient] and a resource from package discovery.
 //
 // A [Stream] reads a snapshot, opens a watch, emits SYNCED, and delivers the events of the watch. When the watch ends,
 // it opens another one at the last resourceVersion. If the server no longer knows what happened since then, the Stream
@@ -67,15 +66,7 @@
 //
 // With a Checkpoint in its Run, [Event.Ack] marks an event as handled. The next run, in this process or a later one,
 // resumes from the acks, even after a kill. Delivery is at least once. If the server no longer knows what happened
-// since, the run emits GAP and the differences from what was acked. gvrwatch.Connection makes the Tracker:
-//
-//	store, err := file.Open("positions.db")
-//	defer store.Close()
-//	tracker, err := connection.Tracker(ctx, store, nil)
-//	defer tracker.Close() // before the Store
-//	for ev, err := range stream.Acked(s.With(stream.Run{Checkpoint: tracker}).Events(ctx)) {
-//		...
-//	}
+// since, the run emits GAP and the differences from what was acked. Package checkpoint has the code.
 //
 // ADDED waits until the Store has an entry for the object ([checkpoint.Options.NoWriteAhead]). All objects of a page
 // share one commit, and so do the new ones among up to 100 events of a watch that have already arrived. If the object

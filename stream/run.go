@@ -157,8 +157,11 @@ func (q *Sequence) Status() Status {
 	return q.stream.Status()
 }
 
-// AllSynced returns Status.Synced, for packages of this module.
-func (q *Sequence) AllSynced(friend.Access) bool { return q.Status().Synced }
+// Synced returns Status.Synced, and whether runs deliver everything that exists, for packages of this module.
+func (q *Sequence) Synced(friend.Access) (all, whole bool) {
+	_, run, err := q.Watched(friend.Access{})
+	return q.Status().Synced, err == nil && run.Start == Start{} && run.Checkpoint == nil
+}
 
 // Position returns that of the Stream.
 func (q *Sequence) Position() checkpoint.Position {

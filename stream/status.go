@@ -75,8 +75,8 @@ func (s *Stream) Status() Status {
 	return all
 }
 
-// AllSynced returns Status.Synced, for packages of this module, which take a Stream or a Mux.
-func (s *Stream) AllSynced(friend.Access) bool { return s.Status().Synced }
+// Synced returns Status.Synced, and true, for packages of this module, which take a Stream or a Mux.
+func (s *Stream) Synced(friend.Access) (all, whole bool) { return s.Status().Synced, true }
 
 func statusOf(workers []*worker) Status {
 	if len(workers) == 0 {

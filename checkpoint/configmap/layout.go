@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
@@ -67,7 +67,7 @@ func decode(text string) (*checkpoint.Checkpoint, error) {
 	d.DisallowUnknownFields()
 	var s saved
 	if err := d.Decode(&s); err != nil {
-		return nil, fmt.Errorf("invalid JSON: %s", printable(err.Error()))
+		return nil, fmt.Errorf("invalid JSON: %s", invalid.Printable(err.Error()))
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("invalid JSON: must be one value")
@@ -99,16 +99,6 @@ func dataOf(o *unstructured.Unstructured) (map[string]string, error) {
 // maxSize is how much memory a ConfigMap may take. A server keeps less: 1 MiB of data, 256 KiB of annotations, and
 // other metadata.
 const maxSize = 4 << 20
-
-// printable replaces control characters, and what is no text, in up to 1 KiB of a text.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
-			return r
-		}
-		return '?'
-	}, s[:min(len(s), 1<<10)])
-}
 
 // check returns an error unless this version can read the ConfigMap, which may be empty.
 func check(name string, o *unstructured.Unstructured, data map[string]string) error {

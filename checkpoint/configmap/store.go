@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -165,7 +166,7 @@ func (s *store) reread(ctx context.Context) error {
 		return fmt.Errorf("write %s: %w", s, err)
 	}
 	now, err := readOwner(data[ownerKey])
-	ours, holder := err == nil && now.ID == s.owner.ID, cmp.Or(printable(now.Holder), "an unknown owner")
+	ours, holder := err == nil && now.ID == s.owner.ID, cmp.Or(invalid.Printable(now.Holder), "an unknown owner")
 	switch {
 	case !ours && protocol.Before(o.GetResourceVersion(), s.seen.GetResourceVersion()):
 		return fmt.Errorf("write %s: the server lags, or was restored: it shows an earlier owner, %s", s, holder)

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/gofrs/flock"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // resolve follows links, so that a file has one lock, whatever its names.
@@ -97,7 +97,7 @@ func acquire(path, file string) (*lock, error) {
 func (l *lock) holder() string {
 	b := make([]byte, 1<<10)
 	n, _ := l.file.ReadAt(b, 0)
-	return printable(strings.TrimSpace(string(b[:n])))
+	return invalid.Printable(strings.TrimSpace(string(b[:n])))
 }
 
 func (l *lock) setHolder(name string) error {
@@ -116,16 +116,6 @@ func (l *lock) setHolder(name string) error {
 		_, _ = l.file.WriteAt([]byte(self), 0)
 	}
 	return nil
-}
-
-// printable replaces control characters, and what is no text.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
-			return r
-		}
-		return '?'
-	}, s)
 }
 
 func (l *lock) Close() error { return errors.Join(l.Flock.Close(), l.file.Close()) }

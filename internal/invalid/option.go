@@ -2,7 +2,11 @@
 // return it, too.
 package invalid
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
 
 // Option is stream.OptionsError.
 type Option struct {
@@ -27,4 +31,15 @@ func (e *Option) Error() string {
 		return fmt.Sprintf("gvrwatch: invalid %s: %s", e.Field, e.Problem)
 	}
 	return fmt.Sprintf("gvrwatch: invalid %s %q: %s", e.Field, e.Value, e.Problem)
+}
+
+// Printable returns up to 1 KiB of a text that somebody else wrote, for an error: without control characters, and what
+// is no text.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
+			return r
+		}
+		return '?'
+	}, s[:min(len(s), 1<<10)])
 }

@@ -22,7 +22,7 @@ type many struct {
 	synced  func()
 }
 
-func (m many) AllSynced(friend.Access) bool { return true }
+func (m many) Synced(friend.Access) (all, whole bool) { return true, true }
 
 func (m many) Events(context.Context) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) {

@@ -13,6 +13,8 @@ import (
 // ErrNoObjects is returned by [Wait] if it has no targets and the source has no objects.
 var ErrNoObjects = errors.New("no objects exist")
 
+var errPartial = invalid.New("source", "", "must deliver all that exists: no Run may have a Start or a Checkpoint")
+
 var errZero = invalid.New("condition", "", "must be made with Parse")
 
 // UnmetError is returned by [Wait] if it ends before the condition is met.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -120,14 +121,7 @@ func TestWaitEnds(t *testing.T) {
 			func(err error) bool { return errors.Is(err, stream.ErrUnmet) }},
 		{"a refused request", kinds["Stream"], "any *: 403", nil, "cannot watch widgets.v1.example.com",
 			func(err error) bool { var e *stream.RequestError; return errors.As(err, &e) }},
-		{"history is lost", func(srv *streamtest.Server) source {
-			return must(mux.New(nil,
-				must(stream.New(srv.Client(), widgets, nil)).With(stream.Run{Start: stream.After("1")})))
-		}, "", func(_ context.CancelFunc, srv *streamtest.Server, _ source) {
-			_ = srv.Do("silence")
-			srv.Put(widgets, "shop", "door", ready)
-			_ = srv.Do("compact")
-		},
+		{"history is lost", func(*streamtest.Server) source { return must(mux.New(nil, lossy{})) }, "", nil,
 			"cannot know what happened", func(err error) bool { var e *stream.GapError; return errors.As(err, &e) }},
 		{"a panic in a Mux", func(srv *streamtest.Server) source {
 			return must(mux.New(nil, widgetStream(srv, boom).(mux.Source)))
@@ -215,9 +209,9 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"another name", ended, of(stream.Options{Name: "window"}), deleted,
 			[]condition.Target{target(widgets, "door")}, "must be among what the Stream watches"},
 		{"only changes", ended, with(stream.Run{Start: stream.Now()}), deleted, nil,
-			"must deliver everything that exists"},
+			"must deliver all that exists"},
 		{"a checkpoint", ended, with(stream.Run{Checkpoint: tracker}), deleted, nil,
-			"must deliver everything that exists"},
+			"must deliver all that exists"},
 		{"no namespace", ended, of(stream.Options{}), deleted,
 			[]condition.Target{{Resource: widgets.GroupResource(), Name: "door"}}, "must have a namespace"},
 		{"metadata of a jsonpath", ended, of(stream.Options{Objects: stream.Metadata}),
@@ -288,5 +282,53 @@ func TestRandomHistories(t *testing.T) {
 				return
 			}
 		}
+	}
+}
+
+// lossy is a source that is synced, and a minute later has lost its history.
+type lossy struct{}
+
+func (lossy) Key() string { return "lossy" }
+
+func (lossy) Events(context.Context) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) {
+		_ = yield(stream.Event{Type: stream.Synced, Resource: widgets}, nil)
+		time.Sleep(time.Minute)
+		_ = yield(stream.Event{Type: stream.Gap, Resource: widgets, Gap: &stream.GapDetails{HistoryLost: true}}, nil)
+	}
+}
+
+// TestSourcesOfAMuxDeliverEverything: an object that a source does not deliver is no deleted object.
+func TestSourcesOfAMuxDeliverEverything(t *testing.T) {
+	for _, tt := range []struct {
+		run     stream.Run
+		tracked bool
+		want    string
+		why     string
+	}{
+		{stream.Run{Start: stream.Now()}, false, "must deliver all", "it delivers changes only"},
+		{stream.Run{Start: stream.After("1")}, false, "must deliver all", "nor what was before"},
+		{stream.Run{Start: stream.Resume()}, false, "must deliver all", "nor what it has delivered"},
+		{stream.Run{}, true, "must deliver all", "nor what was acked"},
+		{stream.Run{}, false, "door exists", "it delivers the door"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(widgets, gadgets)
+			srv.Put(widgets, "shop", "door")
+			if tt.tracked {
+				tt.run.Checkpoint = must(checkpoint.NewTracker(&checkpoint.Memory{},
+					&checkpoint.Options{Cluster: checkpoint.Cluster{UID: "1"}}))
+				defer tt.run.Checkpoint.Close()
+			}
+			c := srv.Client()
+			m := must(mux.New(nil, must(stream.New(c, gadgets, nil)), must(stream.New(c, widgets, nil)).With(tt.run)))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			err := condition.Wait(ctx, m, must(condition.Parse("delete")), target(widgets, "door"))
+			_, invalid := errors.AsType[*stream.OptionsError](err)
+			if invalid != strings.HasPrefix(tt.want, "must") || err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: %v, want %s", tt.why, err, tt.want)
+			}
+		})
 	}
 }

@@ -35,7 +35,7 @@ func target(r gvr.Resource, name string) condition.Target {
 // source is what Wait takes.
 type source interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
-	AllSynced(friend.Access) bool
+	Synced(friend.Access) (all, whole bool)
 }
 
 const (

@@ -21,7 +21,7 @@ import (
 // SYNCED.
 type scripted string
 
-func (s scripted) AllSynced(friend.Access) bool { return true }
+func (s scripted) Synced(friend.Access) (all, whole bool) { return true, true }
 
 // Events delivers words: "SYNCED", "GAP", "gadgets:SYNCED" of the gadgets, and for an object "ADDED/uid/status". A word
 // may begin with the key of a source in a Mux: "b>ADDED/uid/status". All objects are the widget door. The status

@@ -20,8 +20,9 @@ import (
 // sequence is a *stream.Stream, a *stream.Sequence, a *mux.Mux or a *follow.Mux.
 type sequence interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
-	// AllSynced reports whether SYNCED has been delivered by all that is watched, and no GAP since.
-	AllSynced(friend.Access) bool
+	// Synced reports whether SYNCED has been delivered by all that is watched, and no GAP since; and whether every
+	// Run delivers everything that exists.
+	Synced(friend.Access) (all, whole bool)
 }
 
 // Target names an object.
@@ -75,8 +76,15 @@ func Wait(ctx context.Context, source sequence, c Condition, targets ...Target) 
 		if err := w.observe(ev); err != nil {
 			return err
 		}
-		// AllSynced of a Stream may be true a moment before SYNCED is delivered, so gaps count, too.
-		if w.changed && !w.gaps[sourceOf(ev)] && source.AllSynced(friend.Access{}) {
+		// A Stream may be synced a moment before SYNCED is delivered, so gaps count, too.
+		if !w.changed || w.gaps[sourceOf(ev)] {
+			continue
+		}
+		switch all, whole := source.Synced(friend.Access{}); {
+		case !all:
+		case !whole:
+			return errPartial
+		default:
 			if met, err := w.answer(); met || err != nil {
 				return err
 			}
@@ -119,8 +127,7 @@ func checkStream(s watched, c Condition, targets []Target) error {
 	case err != nil:
 		return err
 	case run.Start != stream.Start{} || run.Checkpoint != nil:
-		return invalid.New("source", s.Key(),
-			"must deliver everything that exists: its Run must have no Start and no Checkpoint")
+		return errPartial
 	case o.Objects == stream.Metadata && c.kind == status:
 		return invalid.New("source", s.Key(), "must deliver Full or Raw objects, because Metadata has no conditions")
 	}

@@ -48,13 +48,13 @@ type SourceOptions struct {
 
 const (
 	pollQueue  = 5 * time.Millisecond   // the interval in which a Source looks for room in the queue
-	pollSynced = 100 * time.Millisecond // that in which WaitForSync looks at AllSynced, as client-go's WaitForCacheSync
+	pollSynced = 100 * time.Millisecond // how often WaitForSync looks, as client-go's WaitForCacheSync
 )
 
 // sequence is a *stream.Stream, a *stream.Sequence, a *mux.Mux or a *follow.Mux.
 type sequence interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
-	AllSynced(friend.Access) bool
+	Synced(friend.Access) (all, whole bool)
 }
 
 var errSourceGoexit = errors.New("controller: the sequence or the function of a Source called runtime.Goexit")
@@ -142,7 +142,8 @@ func (s *Source[request]) run(ctx context.Context, queue workqueue.TypedRateLimi
 		case ev.Envelope(friend.Access{}).Mark != nil:
 			return errCheckpoint
 		case ev.Type == stream.Synced:
-			if s.synced.Store(true); s.events.AllSynced(friend.Access{}) {
+			s.synced.Store(true)
+			if all, _ := s.events.Synced(friend.Access{}); all {
 				s.setReady()
 			}
 		case ev.Gap != nil && ev.Gap.HistoryLost:
@@ -188,7 +189,7 @@ func (s *Source[request]) WaitForSync(ctx context.Context) error {
 	for waiting := true; waiting; {
 		select {
 		case <-ticker.C: // a Mux emits nothing when the last source without a SYNCED is removed
-			if s.synced.Load() && s.events.AllSynced(friend.Access{}) {
+			if all, _ := s.events.Synced(friend.Access{}); all && s.synced.Load() {
 				s.setReady()
 			}
 			continue

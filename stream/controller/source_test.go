@@ -35,7 +35,7 @@ type scripted iter.Seq2[stream.Event, error]
 func (s scripted) Events(context.Context) iter.Seq2[stream.Event, error] {
 	return iter.Seq2[stream.Event, error](s)
 }
-func (scripted) AllSynced(friend.Access) bool { return true }
+func (scripted) Synced(friend.Access) (all, whole bool) { return true, true }
 
 func newQueue() workqueue.TypedRateLimitingInterface[string] {
 	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -25,10 +26,11 @@ import (
 // It returns an [*stream.OptionsError] if s was not made with [stream.New], or if ResyncPeriod is negative. While the
 // informer runs, s must have no other run.
 func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions) (cache.SharedIndexInformer, error) {
-	l := NewListerWatcher(s)
-	if err := cmp.Or(invalid.Negative("ResyncPeriod", o.ResyncPeriod), l.refusal); err != nil {
+	_, _, err := s.Watched(friend.Access{})
+	if err = cmp.Or(invalid.Negative("ResyncPeriod", o.ResyncPeriod), err); err != nil {
 		return nil, err
 	}
+	l := NewListerWatcher(s)
 	o.ObjectDescription = cmp.Or(o.ObjectDescription, s.Resource().String())
 	l.states = &states{objects: map[types.UID]any{}, deleted: map[*unstructured.Unstructured]bool{}}
 	client := cache.NewSharedIndexInformerWithOptions(informerSource{l}, &unstructured.Unstructured{}, o)

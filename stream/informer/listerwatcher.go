@@ -31,7 +31,6 @@ const attachWithin = 30 * time.Second
 type ListerWatcher struct {
 	stream  *stream.Stream
 	options stream.Options
-	refusal error   // of every List and Watch
 	states  *states // of an informer, else nil
 
 	mu          sync.Mutex
@@ -51,10 +50,7 @@ var (
 //
 // The object of an inferred DELETED has little more than a name. [NewSharedIndexInformer] has the last state instead.
 func NewListerWatcher(s *stream.Stream) *ListerWatcher {
-	o, _, err := s.Watched(friend.Access{})
-	if err != nil {
-		return &ListerWatcher{refusal: err}
-	}
+	o, _, _ := s.Watched(friend.Access{}) // List and Watch return its error
 	return &ListerWatcher{stream: s, options: o}
 }
 
@@ -160,11 +156,8 @@ func (l *ListerWatcher) attach(ctx context.Context, o metav1.ListOptions) (watch
 
 // check returns an error if the Stream cannot answer a request.
 func (l *ListerWatcher) check(o metav1.ListOptions) error {
-	switch {
-	case l.refusal != nil:
-		return l.refusal
-	case l.stream == nil:
-		return errNoStream
+	if _, _, err := l.stream.Watched(friend.Access{}); err != nil {
+		return err
 	}
 	if given := o.LabelSelector; given != "" && given != l.options.LabelSelector {
 		a, err := labels.Parse(given)

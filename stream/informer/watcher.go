@@ -47,7 +47,7 @@ func Watch(ctx context.Context, s sequence) *Watcher {
 	w, ctx := newWatcher(ctx, 0)
 	go w.run(ctx, func() error {
 		if s == nil {
-			return errNoStream
+			s = (*stream.Stream)(nil)
 		}
 		switch _, run, err := s.Watched(friend.Access{}); {
 		case err != nil:
@@ -56,8 +56,8 @@ func Watch(ctx context.Context, s sequence) *Watcher {
 			return errCheckpoint
 		}
 		err := w.deliver(ctx, s.Resource(), s.Events(ctx))
-		if held, ok := s.(interface{ Hold(*host.Holder) }); ok && ctx.Err() != nil {
-			held.Hold(host.Nobody) // the receiver may not have taken the last event
+		if ctx.Err() != nil {
+			s.Hold(host.Nobody) // the receiver may not have taken the last event
 		}
 		return err
 	})
@@ -69,11 +69,10 @@ type sequence interface {
 	Resource() gvr.Resource
 	Watched(friend.Access) (stream.Options, stream.Run, error)
 	Events(context.Context) iter.Seq2[stream.Event, error]
+	Hold(*host.Holder)
 }
 
 var errCheckpoint = invalid.New("Checkpoint", "", "a watch.Interface has no acks: must be nil")
-
-var errNoStream = invalid.New("Stream", "", "must be made with stream.New")
 
 // newWatcher returns a Watcher that holds up to buffer events for its receiver, and the context of its run.
 func newWatcher(ctx context.Context, buffer int) (*Watcher, context.Context) {
