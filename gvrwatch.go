@@ -182,7 +182,8 @@ func (c *Connection) Resolver() *discovery.Resolver {
 // loops may run at the same time.
 //
 // An error is final and the last value of a loop: one that [Connection.Stream] returns, or one that
-// [stream.Stream.Events] yields. After the name is resolved, the loop waits for a server that does not answer.
+// [stream.Stream.Events] yields. So a server that does not answer at the start ends the loop, and one that fails later
+// does not.
 func (c *Connection) Watch(
 	ctx context.Context, name string, opts *stream.Options,
 ) iter.Seq2[stream.Event, error] {

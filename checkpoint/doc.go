@@ -7,8 +7,13 @@
 //	defer tracker.Close() // commits the last acks
 //	s, err := c.Stream(ctx, "deploy", nil)
 //	for ev, err := range stream.Acked(s.With(stream.Run{Checkpoint: tracker}).Events(ctx)) {
-//		fmt.Println(ev, err) // is acked when the loop asks for the next event
+//		if err != nil {
+//			return err // it is the last value
+//		}
+//		fmt.Println(ev) // is acked when the loop asks for the next event
 //	}
+//
+// Close the store after the tracker, unless the program ends. Without both, the last acks come again in the next run.
 //
 // [NewTracker] takes a [Store]: a file (package file), a ConfigMap (package configmap), or a [Memory] for tests. A run
 // with the Tracker in stream.Run.Checkpoint resumes after the events that were acked. stream.Event.Ack marks an event

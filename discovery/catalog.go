@@ -28,8 +28,7 @@ type catalog struct {
 // failures maps each API that could not be read to the reason.
 type failures map[schema.GroupVersion]error
 
-// of returns the APIs that keep accepts, sorted, and their reasons as one error,
-// nil if there are none.
+// of returns the APIs that keep accepts, sorted, and their reasons as one error, nil if there are none.
 func (f failures) of(keep func(schema.GroupVersion) bool) (apis []schema.GroupVersion, reason error) {
 	var causes []error
 	for _, gv := range slices.SortedFunc(maps.Keys(f), compareAPIs) {
@@ -105,9 +104,8 @@ func listedVersions(groups []*metav1.APIGroup, failed failures) []schema.GroupVe
 			continue
 		}
 		if len(g.Versions) == 0 && g.Name != "" && failing[g.Name] == nil {
-			// client-go drops the stale versions of aggregated discovery, and the errors
-			// about them if nothing else is served. (For a server without a core group,
-			// it returns a core group without versions.)
+			// client-go drops the stale versions of aggregated discovery, and the errors about them if nothing else is
+			// served. (For a server without a core group, it returns a core group without versions.)
 			failed[schema.GroupVersion{Group: g.Name}] = errNoVersion
 		}
 		for _, v := range preferredFirst(g) {
@@ -150,8 +148,7 @@ func preferredFirst(g *metav1.APIGroup) []string {
 	return versions
 }
 
-// unavailable returns an error about the failed APIs that keep accepts, or nil if
-// there are none.
+// unavailable returns an error about the failed APIs that keep accepts, or nil if there are none.
 func (c *catalog) unavailable(ref gvr.Ref, keep func(schema.GroupVersion) bool) error {
 	apis, reason := c.failed.of(keep)
 	if reason == nil {

@@ -58,9 +58,8 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	return d, nil
 }
 
-// withContext returns c with methods that take a context, and a function that
-// empties c's own cache. Unlike client-go's adapter, it keeps what c offers
-// beyond the plain interface: aggregated discovery and the cache.
+// withContext returns c with methods that take a context, and a function that empties c's own cache. Unlike client-go's
+// adapter, it keeps what c offers beyond the plain interface: aggregated discovery and the cache.
 func withContext(
 	c clientdiscovery.DiscoveryInterface,
 ) (clientdiscovery.DiscoveryInterfaceWithContext, func(context.Context)) {
@@ -84,9 +83,8 @@ type conditionalTransport struct {
 	documents sync.Map // documentKey to *document: /api and /apis, in each form requested
 }
 
-// documentKey holds what differs between requests and selects the response
-// ("Vary: Accept"). The key need not be complete: the server compares the ETag
-// on every request.
+// documentKey holds what differs between requests and selects the response ("Vary: Accept"). The key need not be
+// complete: the server compares the ETag on every request.
 type documentKey struct{ url, accept string }
 
 // document is a document as the server sent it. It is immutable.
@@ -134,8 +132,7 @@ func storable(r *http.Request) bool {
 	return r.Method == http.MethodGet && (strings.HasSuffix(path, "/api") || strings.HasSuffix(path, "/apis"))
 }
 
-// store stores the body of a response that has an ETag, and replaces the body by
-// a copy in memory.
+// store stores the body of a response that has an ETag, and replaces the body by a copy in memory.
 func (t *conditionalTransport) store(key documentKey, response *http.Response) error {
 	// A proxy that compresses weakens the ETag. The document is the same, but the
 	// kube-apiserver recognizes only the strong form.

@@ -11,8 +11,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// differ compares each catalog with what one run of Changes has reported so far.
-// It does no I/O.
+// differ compares each catalog with what one run of Changes has reported so far. It does no I/O.
 type differ struct {
 	resources     map[schema.GroupResource]reported
 	unknownAPIs   failures // reported as Unknown
@@ -26,8 +25,7 @@ type reported struct {
 	unknown bool
 }
 
-// fail returns the changes after a poll that read nothing. Such a poll says
-// nothing about any resource.
+// fail returns the changes after a poll that read nothing. Such a poll says nothing about any resource.
 func (d *differ) fail(err error) []Change {
 	if d.unknownServer {
 		return nil
@@ -118,8 +116,7 @@ func (d *differ) updateResources(c *catalog) []Change {
 	return changes
 }
 
-// equal ignores StorageVersionHash: only one form of discovery has it, and a
-// server may change the form.
+// equal ignores StorageVersionHash: only one form of discovery has it, and a server may change the form.
 func equal(a, b gvr.Resource) bool {
 	return a.GroupVersionResource == b.GroupVersionResource &&
 		a.Kind == b.Kind && a.Singular == b.Singular && a.Namespaced == b.Namespaced &&

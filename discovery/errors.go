@@ -31,8 +31,7 @@ func (e *NotFoundError) Error() string {
 	return msg
 }
 
-// AmbiguousError reports that a name without a group matches several resource
-// types.
+// AmbiguousError reports that a name without a group matches several resource types.
 type AmbiguousError struct {
 	Ref        gvr.Ref
 	Candidates []gvr.Resource // at least two, in the server's order of groups; the message lists ten
@@ -42,16 +41,13 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("ambiguous resource type %q: must be one of %s", e.Ref, joinNames(e.Candidates))
 }
 
-// UnavailableError reports that some of the server's APIs cannot be read, so
-// that a resource type may or may not exist. It wraps the errors of client-go, so
-// errors.As and the predicates of k8s.io/apimachinery/pkg/api/errors, such as
-// IsForbidden, work on it. If more than ten APIs cannot be read, it wraps the
-// errors of the first ten.
+// UnavailableError reports that some of the server's APIs cannot be read, so that a resource type may or may not exist.
+// It wraps the errors of client-go, so errors.As and the predicates of k8s.io/apimachinery/pkg/api/errors, such as
+// IsForbidden, work on it. If more than ten APIs cannot be read, it wraps the errors of the first ten.
 type UnavailableError struct {
 	Ref gvr.Ref // zero if all resources were requested
-	// GroupVersions are the APIs that cannot be read. An empty Version stands for
-	// every version of the group. GroupVersions is empty if the list of APIs itself
-	// cannot be read.
+	// GroupVersions are the APIs that cannot be read. An empty Version stands for every version of the group.
+	// GroupVersions is empty if the list of APIs itself cannot be read.
 	GroupVersions []schema.GroupVersion
 	Err           error
 }

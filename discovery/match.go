@@ -21,9 +21,8 @@ const (
 	noMatch
 )
 
-// resolve returns the one resource that ref names, by the rules of
-// [Resolver.Resolve]. The core group wins as it does in kubectl: "events" is also in
-// events.k8s.io, and "pods" in metrics.k8s.io.
+// resolve returns the one resource that ref names, by the rules of [Resolver.Resolve]. The core group wins as it does
+// in kubectl: "events" is also in events.k8s.io, and "pods" in metrics.k8s.io.
 func (c *catalog) resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
 	best, candidates := noMatch, []gvr.Resource(nil)
 	seen := map[schema.GroupResource]bool{}
@@ -58,8 +57,7 @@ func (c *catalog) resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error
 	return gvr.Resource{}, &AmbiguousError{Ref: ref, Candidates: candidates}
 }
 
-// inScope reports whether ref may name a resource of gv. An empty gv.Version
-// stands for any version.
+// inScope reports whether ref may name a resource of gv. An empty gv.Version stands for any version.
 func inScope(ref gvr.Ref, gv schema.GroupVersion) bool {
 	if ref.Version != "" {
 		return ref.Group == gv.Group && (gv.Version == "" || ref.Version == gv.Version)
@@ -102,9 +100,8 @@ const (
 	maxCompared = 10_000
 )
 
-// similar returns the resources with the names closest to ref's, in any group and
-// version, because the group or the version may be the mistake. It returns nil if ctx
-// ends first.
+// similar returns the resources with the names closest to ref's, in any group and version, because the group or the
+// version may be the mistake. It returns nil if ctx ends first.
 func (c *catalog) similar(ctx context.Context, ref gvr.Ref) []gvr.Resource {
 	type scored struct {
 		gvr.Resource
@@ -138,9 +135,8 @@ func (c *catalog) similar(ctx context.Context, ref gvr.Ref) []gvr.Resource {
 	return resources
 }
 
-// distance returns the smallest edit distance from name to one of r's names, or more
-// than limit. A short name counts only if it matches: almost any two letters are one
-// edit from one.
+// distance returns the smallest edit distance from name to one of r's names, or more than limit. A short name counts
+// only if it matches: almost any two letters are one edit from one.
 func distance(name string, r gvr.Resource, limit int) int {
 	if match(name, r) != noMatch {
 		return 0

@@ -35,8 +35,7 @@ func (ps *polls) start() *poll {
 	return ps.running
 }
 
-// end ends the running poll. It reports whether the poll completed; one without a
-// catalog and an error was canceled.
+// end ends the running poll. It reports whether the poll completed; one without a catalog and an error was canceled.
 func (ps *polls) end() (completed bool) {
 	p := ps.running
 	ps.running = nil
@@ -79,9 +78,8 @@ func (ps *polls) cached(cacheFor time.Duration) *poll {
 	return p
 }
 
-// await returns a completed poll with a number above n, successful or failed. If no
-// other caller polls, it does so itself: immediately, or as the schedule and poll
-// say.
+// await returns a completed poll with a number above n, successful or failed. If no other caller polls, it does so
+// itself: immediately, or as the schedule and poll say.
 func (r *Resolver) await(ctx context.Context, n uint64, immediately bool, poll func() time.Duration) (*poll, error) {
 	jitter := 0.9 + 0.2*rand.Float64()
 	for {
@@ -100,8 +98,7 @@ func (r *Resolver) await(ctx context.Context, n uint64, immediately bool, poll f
 	}
 }
 
-// step is what a caller that awaits a poll does next: return completed, run a poll,
-// or wait until updated is closed.
+// step is what a caller that awaits a poll does next: return completed, run a poll, or wait until updated is closed.
 type step struct {
 	completed *poll
 	run       *poll
@@ -124,8 +121,7 @@ func (r *Resolver) nextStep(n uint64, immediately bool, interval time.Duration) 
 	return step{run: r.polls.start()}
 }
 
-// run runs p, which is the running poll. The poll counts as canceled if ctx ends
-// first or if the client panics.
+// run runs p, which is the running poll. The poll counts as canceled if ctx ends first or if the client panics.
 func (r *Resolver) run(ctx context.Context, p *poll) {
 	defer func() { // deferred so that a panic does not block the other callers for ever
 		r.mu.Lock()

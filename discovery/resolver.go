@@ -28,10 +28,9 @@ type Resolver struct {
 	updated  chan struct{} // closed and replaced when a poll ends and at Refresh
 }
 
-// NewResolver returns a Resolver that polls through c. It sends no request before
-// the first call. It empties the cache of a caching c (client-go's memory and disk
-// caches) before each poll, because the Resolver has a cache of its own. If c is nil,
-// every call of the Resolver returns an error.
+// NewResolver returns a Resolver that polls through c. It sends no request before the first call. It empties the cache
+// of a caching c (client-go's memory and disk caches) before each poll, because the Resolver has a cache of its own. If
+// c is nil, every call of the Resolver returns an error.
 //
 // Resolve and Watchables reuse an answer of the server for cacheFor. Zero means one
 // minute; a negative value polls the server on every call.
@@ -53,25 +52,20 @@ func (r *Resolver) check() error {
 	return nil
 }
 
-// Resolve returns the resource that ref names: by plural, singular, short name,
-// kind or list kind, ignoring case. The list kind is the kind followed by "List";
-// discovery does not report a CRD's own listKind.
+// Resolve returns the resource that ref names: by plural, singular, short name, kind or list kind, ignoring case. The
+// list kind is the kind followed by "List"; discovery does not report a CRD's own listKind.
 //
-// Without a group, Resolve searches all groups. Matches rank in this order: plural,
-// kind or singular, list kind, short name. Among equal matches the core group takes
-// precedence; if none or several of them are in the core group, the error is
-// [*AmbiguousError]. Without a version, Resolve returns the group's preferred version
-// or, if that lacks the resource, the first in the server's order that has it. An API
-// that cannot be read does not keep others from matching.
+// Without a group, Resolve searches all groups. Matches rank in this order: plural, kind or singular, list kind, short
+// name. Among equal matches the core group takes precedence; if none or several of them are in the core group, the
+// error is [*AmbiguousError]. Without a version, Resolve returns the group's preferred version or, if that lacks the
+// resource, the first in the server's order that has it. An API that cannot be read does not keep others from matching.
 //
-// Resolve reuses an answer for the time that [NewResolver] was given, or at most five seconds while an
-// API cannot be read, so it may return a type that has been removed meanwhile. It
-// never reuses an error: before it returns [*NotFoundError], [*AmbiguousError] or
-// [*UnavailableError], it polls the server again.
+// Resolve reuses an answer for the time that [NewResolver] was given, or at most five seconds while an API cannot be
+// read, so it may return a type that has been removed meanwhile. It never reuses an error: before it returns
+// [*NotFoundError], [*AmbiguousError] or [*UnavailableError], it polls the server again.
 //
-// When ctx ends, Resolve returns the cause of ctx as soon as the client returns.
-// client-go's own client returns at once. A shared poll runs with the ctx of one of
-// its callers; if that ctx ends, another caller polls again.
+// When ctx ends, Resolve returns the cause of ctx as soon as the client returns. client-go's own client returns at
+// once. A shared poll runs with the ctx of one of its callers; if that ctx ends, another caller polls again.
 func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
 	if err := r.check(); err != nil {
 		return gvr.Resource{}, err
@@ -89,10 +83,9 @@ func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, erro
 	return c.resolve(ctx, ref)
 }
 
-// Watchables returns the resources that the server can list and watch: each of them
-// once, in the server's order, and in the version that Resolve would return among
-// those that can be watched. It ignores the caller's permissions. If some APIs cannot be read, it
-// returns the resources of the others and an [*UnavailableError].
+// Watchables returns the resources that the server can list and watch: each of them once, in the server's order, and in
+// the version that Resolve would return among those that can be watched. It ignores the caller's permissions. If some
+// APIs cannot be read, it returns the resources of the others and an [*UnavailableError].
 func (r *Resolver) Watchables(ctx context.Context) ([]gvr.Resource, error) {
 	if err := r.check(); err != nil {
 		return nil, err

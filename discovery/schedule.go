@@ -11,9 +11,8 @@ const (
 	// debounce is how long Refresh waits for the other events of the same change: a
 	// CRD is created, then accepted, then established.
 	debounce = 50 * time.Millisecond
-	// Refresh causes at most one poll every refreshInterval on average. Up to
-	// refreshBurst polls may come at once, because the first events of a change
-	// precede its discovery documents.
+	// Refresh causes at most one poll every refreshInterval on average. Up to refreshBurst polls may come at once,
+	// because the first events of a change precede its discovery documents.
 	refreshInterval = time.Second / 3
 	refreshBurst    = 3
 	// restFactor keeps polls from loading a slow server: the pause before the next
@@ -23,9 +22,8 @@ const (
 	maxBackoff  = 30 * time.Second
 )
 
-// refreshDelays are the times after the last Refresh at which to poll again (see
-// Refresh). A poll that finds a change does not end the series, because that
-// change need not be the one that caused the Refresh.
+// refreshDelays are the times after the last Refresh at which to poll again (see Refresh). A poll that finds a change
+// does not end the series, because that change need not be the one that caused the Refresh.
 var refreshDelays = [...]time.Duration{
 	400 * time.Millisecond, time.Second, 1800 * time.Millisecond, 3 * time.Second, 6 * time.Second,
 }
@@ -88,9 +86,8 @@ func (s *schedule) next(interval time.Duration) time.Time {
 	return due
 }
 
-// backoff returns a random delay below a bound that doubles with each failure
-// ("full jitter"), so that the clients of a recovering server do not all return
-// at once.
+// backoff returns a random delay below a bound that doubles with each failure ("full jitter"), so that the clients of a
+// recovering server do not all return at once.
 func backoff(failures int) time.Duration {
 	return max(minInterval, wait.Between(0, wait.Doubled(failures, time.Second, maxBackoff)))
 }

@@ -42,15 +42,15 @@ func TestPrograms(t *testing.T) {
 		{"watch", map[string]func(*streamtest.Server){"SYNCED @2": remove},
 			[]string{"ADDED default/web@2 map[]", "SYNCED @2", "DELETED default/web@3 map[]"}},
 		{"status", map[string]func(*streamtest.Server){"objects: 1": remove},
-			[]string{"state: Listing", "ADDED default/web@2", "state: Streaming", "SYNCED @2", "objects: 1",
+			[]string{"status: Listing", "ADDED default/web@2", "status: Streaming", "SYNCED @2", "objects: 1",
 				"DELETED default/web@3"}},
 		{"checkpoint", map[string]func(*streamtest.Server){"SYNCED @2": remove},
 			[]string{"ADDED default/web@2", "SYNCED @2", "DELETED default/web@3"}},
 		{"follow", map[string]func(*streamtest.Server){
 			"widgets.example.com SYNCED @2": func(srv *streamtest.Server) { srv.Put(widgets, "default", "blue") },
 		}, []string{"widgets.example.com SYNCED @2", "widgets.example.com ADDED default/blue@3"}},
-		{"store", map[string]func(*streamtest.Server){"ADDED default web": remove},
-			[]string{"map[default:1]", "ADDED default web", "DELETED default web"}},
+		{"store", map[string]func(*streamtest.Server){"ADDED default/web@2": remove},
+			[]string{"map[default:1]", "ADDED default/web@2", "SYNCED", "DELETED default/web@2"}},
 		{"controller", map[string]func(*streamtest.Server){
 			"deployments.apps default/web has 1 of 2 replicas": func(srv *streamtest.Server) { replicas(srv, 2, 2) },
 			"deployments.apps default/web is ready":            remove,

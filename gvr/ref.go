@@ -16,8 +16,7 @@ type Ref struct {
 	Group string
 	// Version is the API version. Empty means the version the server prefers.
 	Version string
-	// Name is the plural, the singular, a short name, the kind or the list kind.
-	// Package discovery ignores its case.
+	// Name is the plural, the singular, a short name, the kind or the list kind. Package discovery ignores its case.
 	Name string
 }
 
@@ -34,13 +33,11 @@ func (e *ParseError) Error() string {
 const spellings = "must be NAME, NAME.GROUP, NAME.VERSION.GROUP, GROUP/VERSION/NAME, " +
 	"or VERSION/NAME for the core group"
 
-// kubeVersion matches the versions that Kubernetes sorts by maturity (v1,
-// v2beta3). A CRD may use any other name; such a version needs the form with
-// slashes, because foo in "widgets.foo.example.com" is part of the group.
+// kubeVersion matches the versions that Kubernetes sorts by maturity (v1, v2beta3). A CRD may use any other name; such
+// a version needs the form with slashes, because foo in "widgets.foo.example.com" is part of the group.
 var kubeVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 
-// resourceName matches plurals, singulars, short names and kinds: RFC 1035
-// labels in either case.
+// resourceName matches plurals, singulars, short names and kinds: RFC 1035 labels in either case.
 var resourceName = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 
 // ParseRef accepts these spellings:
@@ -52,9 +49,8 @@ var resourceName = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?
 //	v1/pods, pods.v1, pods.v1. VERSION/NAME or NAME.VERSION: the core group
 //	v1.example.com/widgets     GROUP/NAME, for groups whose first part looks like a version
 //
-// In a dotted spelling, the part after the name is the version if it looks like
-// a Kubernetes version (v1, v1beta1). ParseRef rejects surrounding white space,
-// subresources (pods/log) and single objects (pods/web-0). The error is a
+// In a dotted spelling, the part after the name is the version if it looks like a Kubernetes version (v1, v1beta1).
+// ParseRef rejects surrounding white space, subresources (pods/log) and single objects (pods/web-0). The error is a
 // [*ParseError].
 func ParseRef(s string) (Ref, error) {
 	r, reason := parse(s)
@@ -126,9 +122,8 @@ func (r Ref) invalid() string {
 	return ""
 }
 
-// String returns a spelling that [ParseRef] parses back into the same Ref, with
-// dots where they are unambiguous. For a Ref that ParseRef cannot return, the
-// text is readable but need not parse.
+// String returns a spelling that [ParseRef] parses back into the same Ref, with dots where they are unambiguous. For a
+// Ref that ParseRef cannot return, the text is readable but need not parse.
 func (r Ref) String() string {
 	dotted := join(".", r.Name, r.Version, r.Group)
 	if r.Version == "" || kubeVersion.MatchString(r.Version) {

@@ -28,16 +28,14 @@ type Resource struct {
 	Namespaced bool     // whether its objects live in namespaces
 	Verbs      []string // such as "list", "watch"; if empty, both are assumed
 
-	// StorageVersionHash is equal for resources that share their storage, such as
-	// the same type in two groups. Only legacy discovery reports it: it is empty
-	// where the server serves aggregated discovery, because
+	// StorageVersionHash is equal for resources that share their storage, such as the same type in two groups. Only
+	// legacy discovery reports it: it is empty where the server serves aggregated discovery, because
 	// k8s.io/api/apidiscovery/v2 has no such field.
 	StorageVersionHash string
 }
 
-// ClusterWatch reports whether the server supports a cluster-wide list and
-// watch: of all objects of a cluster-scoped resource, or of all namespaces. It
-// says nothing about the caller's permissions.
+// ClusterWatch reports whether the server supports a cluster-wide list and watch: of all objects of a cluster-scoped
+// resource, or of all namespaces. It says nothing about the caller's permissions.
 //
 // Both verbs are required: only a list reports what exists at the start and what a
 // gap hid, and only a watch reports what happens afterwards.
@@ -49,8 +47,7 @@ func (r Resource) ClusterWatch() bool {
 // single namespace. It says nothing about the caller's permissions.
 func (r Resource) NamespacedWatch() bool { return r.Namespaced && r.ClusterWatch() }
 
-// GroupVersionKind returns the kind of the resource's objects in the resource's
-// own group and version.
+// GroupVersionKind returns the kind of the resource's objects in the resource's own group and version.
 func (r Resource) GroupVersionKind() schema.GroupVersionKind {
 	return r.GroupVersion().WithKind(r.Kind)
 }

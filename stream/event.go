@@ -120,8 +120,8 @@ func (e Event) Decode() (*unstructured.Unstructured, error) {
 }
 
 // String describes the event in one line: "ADDED name@7", "DELETED namespace/name@9 inferred", "SYNCED @12",
-// "GAP expired 5..12 history lost". It leaves out the uid and the content of the object. What a terminal would not
-// print is escaped as in Go. The form may change.
+// "GAP expired 5..12 history lost". It leaves out the resource, and the uid and the content of the object. What a
+// terminal would not print is escaped as in Go. The form may change.
 func (e Event) String() string {
 	var b strings.Builder
 	b.WriteString(string(e.Type) + " ")

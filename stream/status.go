@@ -2,6 +2,7 @@ package stream
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -55,6 +56,25 @@ type Status struct {
 	// Namespaces has a Status for each namespace if several are watched. The other fields are then those of the
 	// namespace in the most severe State, Objects is the total, and Synced means that all are.
 	Namespaces []Status
+}
+
+// String describes the Status in one line, without its Namespaces: "Streaming @1021", or "Backoff @1021, 4 failures,
+// next try at 15:04:05: the Cause". The form may change.
+func (s Status) String() string {
+	text := string(s.State)
+	if s.Namespace != "" {
+		text += " in " + s.Namespace
+	}
+	if s.ResourceVersion != "" {
+		text += " @" + s.ResourceVersion
+	}
+	if s.Attempt > 0 {
+		text += fmt.Sprintf(", %d failures, next try at %s", s.Attempt, s.NextTry.Format(time.TimeOnly))
+	}
+	if s.Cause != nil {
+		text += ": " + s.Cause.Error()
+	}
+	return text
 }
 
 // bySeverity lists the states, the most severe last.

@@ -189,3 +189,20 @@ func TestTraceReceivesRequestsFramesAndEnds(t *testing.T) {
 		}
 	})
 }
+
+func TestStatusString(t *testing.T) {
+	for _, tt := range []struct {
+		status stream.Status
+		want   string
+	}{
+		{stream.Status{}, ""},
+		{stream.Status{State: stream.Streaming, ResourceVersion: "7"}, "Streaming @7"},
+		{stream.Status{State: stream.Backoff, Namespace: "shop", Attempt: 4, Cause: errors.New("refused"),
+			NextTry: time.Date(2026, 11, 26, 15, 4, 5, 0, time.UTC)},
+			"Backoff in shop, 4 failures, next try at 15:04:05: refused"},
+	} {
+		if got := tt.status.String(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}

@@ -1,5 +1,5 @@
 // Package configmap keeps positions in one ConfigMap, for programs that run in a cluster and have no volume. Any number
-// of keys share it. To begin, pass what [Open] returns to checkpoint.NewTracker.
+// of keys share it. To begin, pass what [Open] returns to gvrwatch.Connection.Tracker.
 //
 // Each commit is one update of the ConfigMap with the positions of all keys, even if none has changed: the answer shows
 // whether this process still owns the ConfigMap. So a Tracker should have an Interval of 10 s or more. The program

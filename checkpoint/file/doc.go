@@ -1,5 +1,5 @@
 // Package file keeps checkpoints in a file: any number of Streams in one file, each with its position and its objects.
-// To begin, pass what [Open] returns to checkpoint.NewTracker.
+// To begin, pass what [Open] returns to gvrwatch.Connection.Tracker.
 //
 // # Format
 //

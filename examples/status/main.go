@@ -32,9 +32,4 @@ func main() {
 }
 
 // show prints a state, such as Streaming or Backoff, with its cause and the time of the next try.
-func show(st stream.Status) {
-	fmt.Println("state:", st.State)
-	if st.Cause != nil {
-		fmt.Printf("%v; next try at %s\n", st.Cause, st.NextTry.Format("15:04:05"))
-	}
-}
+func show(st stream.Status) { fmt.Println("status:", st) }

@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	ctx := context.Background()
+	ctx, cancel := context.WithCancelCause(context.Background())
 	c, err := gvrwatch.Connect(nil)
 	if err != nil {
 		log.Fatal(err)
@@ -25,7 +25,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	go deployments.Run(ctx) // WaitSynced returns its error
+	go func() { cancel(deployments.Run(ctx)) }() // then the loop below ends with its error
 	if err := deployments.WaitSynced(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -42,11 +42,6 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		switch change.Type {
-		case stream.Added, stream.Modified:
-			fmt.Println(change.Type, change.New.Namespace(), change.New.Name())
-		case stream.Deleted:
-			fmt.Println(change.Type, change.Old.Namespace(), change.Old.Name())
-		}
+		fmt.Println(change)
 	}
 }

@@ -1,6 +1,12 @@
 // Package follow watches the resources that a [Selection] matches, as they come and go, each as a source of a Mux. A
-// Selection matches by name, by group ("*.example.com") or by category. To begin, call [New] with a discovery.Resolver
-// and a client of stream.NewClient, and range over Events of the Mux that it returns.
+// Selection matches by name, by group ("*.example.com") or by category. [New] makes the Mux, and gvrwatch.Connection
+// calls it:
+//
+//	c, err := gvrwatch.Connect(nil) // what kubectl would use
+//	m, err := c.Follow(follow.Selection{Resources: []string{"*.example.com"}}, nil)
+//	for ev, err := range m.Events(ctx) { // ev.Resource says of which resource it is
+//
+// What may not be watched causes no event and no error: Options.StatusChanged and [Mux.Status] say so.
 //
 // Each resource is one source, with the key "widgets.example.com", whatever its version. The sequence of a resource
 // goes on, without repeating an event or losing a deletion, when

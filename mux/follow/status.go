@@ -22,7 +22,8 @@ const (
 	// Unserved: a name does not stand for a resource yet. Cause, if set, may be why: the name is ambiguous, its
 	// resource cannot be watched, or an API that may have it cannot be read.
 	Unserved State = "Unserved"
-	// Starting: the resource is served, and its first SYNCED has not been delivered.
+	// Starting: the resource is served, and its first SYNCED has not been delivered. StatusChanged does not receive it
+	// for a resource that is new.
 	Starting State = "Starting"
 	// Watching: SYNCED has been delivered, and the resource is watched wherever it is wanted.
 	// mux.SourceStatus describes the watch.
@@ -30,10 +31,10 @@ const (
 	// Forbidden: the resource may not be watched, or only in ResourceStatus.Namespaces. The package comment says how
 	// often rights are checked.
 	Forbidden State = "Forbidden"
-	// Gone: the resource is no longer served, has lost the verb list or watch, or is no longer selected (Cause). After
-	// five minutes it is let go, which StatusChanged does not report: its source is removed from the Mux, and Status
-	// has no entry for it, or if Resources names it an Unserved one. If it is served again, its sequence goes on all
-	// the same.
+	// Gone: the resource is no longer served, has lost the verb list or watch, or is no longer selected. Cause may be
+	// nil. After five minutes it is let go, which StatusChanged does not report: its source is removed from the Mux,
+	// and Status has no entry for it, or if Resources names it an Unserved one. If it is served again, its sequence
+	// goes on all the same.
 	Gone State = "Gone"
 	// Failing: the server refuses to list or watch the resource for another reason (Cause). The next try is within five
 	// minutes.

@@ -5,7 +5,7 @@
 // is met.
 //
 //	c, err := gvrwatch.Connect(nil) // what kubectl would use
-//	s, err := c.Stream(ctx, "pods", nil)
+//	s, err := c.Stream(ctx, "pods", &stream.Options{Namespaces: []string{"shop"}}) // and a Name, if one is enough
 //	ready, err := condition.Parse("condition=Ready")
 //	err = condition.Wait(ctx, s, ready, condition.Target{Namespace: "shop", Name: "web"})
 //

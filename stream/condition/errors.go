@@ -32,7 +32,7 @@ type UnmetError struct {
 
 func (e *UnmetError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "condition: %s is not met: %v", e.Condition, e.Err)
+	fmt.Fprintf(&b, "condition: %s is not met", e.Condition)
 	for i, t := range slices.SortedFunc(maps.Keys(e.Unmet), Target.compare) {
 		b.WriteString([]string{": ", "; "}[min(i, 1)])
 		b.WriteString(t.String() + " " + e.Unmet[t])
@@ -40,6 +40,7 @@ func (e *UnmetError) Error() string {
 	if e.More > 0 {
 		fmt.Fprintf(&b, "; and %d more", e.More)
 	}
+	fmt.Fprintf(&b, ": %v", e.Err)
 	return b.String()
 }
 

@@ -2,6 +2,9 @@
 // keys in client-go's workqueue, and calls a function with each key and its newest event. [Source] adds requests to the
 // queue of a controller of controller-runtime instead.
 //
+//	reconcile := func(ctx context.Context, key controller.Key, ev stream.Event) (controller.Result, error) { ... }
+//	err := controller.Run(ctx, gvrwatch.Watch(ctx, nil, "deploy", nil), reconcile, &controller.Options{Workers: 2})
+//
 // # Promises of Run
 //
 //   - Level-triggered: after the last event of a key, the key is reconciled with that event until it succeeds. Several

@@ -5,7 +5,7 @@
 //	c, err := gvrwatch.Connect(nil) // what kubectl would use
 //	s, err := c.Stream(ctx, "pods", &stream.Options{Objects: stream.Raw})
 //	pods, err := store.New(s, nil)
-//	go pods.Run(ctx)           // WaitSynced and WaitFor return its error
+//	go pods.Run(ctx)           // WaitSynced and WaitFor return its error, Subscribe does not
 //	err = pods.WaitSynced(ctx) // until it has all that exists
 //	o, ok := pods.Get("default", "web-0")
 //	pod, err := store.As[corev1.Pod](o)
@@ -26,6 +26,8 @@
 //   - Between runs, the objects stay as they were. The next run shows what exists then at its SYNCED.
 //
 // # What subscribers receive
+//
+//	for change, err := range pods.Subscribe(ctx) { // ADDED of all that exists, SYNCED, then what changes
 //
 // [Store.Subscribe] delivers the differences between the states that one subscriber has seen, each with the object
 // before and after. A slow subscriber holds up nobody, and needs no queue.

@@ -680,3 +680,30 @@ func TestZeroValues(t *testing.T) {
 		t.Error("the zero Object has something")
 	}
 }
+
+func TestChangeString(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, srv *streamtest.Server) {
+		srv.Put(widgets(), "n", "a")
+		s := started(t, ctx, srv, nil, nil)
+		var got []string
+		for c, err := range s.Subscribe(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, c.String())
+			switch c.Type {
+			case stream.Synced:
+				srv.Put(widgets(), "n", "a", "spec.size=1")
+			case stream.Modified:
+				remove(t, srv, "n", "a")
+			}
+			if c.Type == stream.Deleted {
+				break
+			}
+		}
+		want := []string{"ADDED n/a@2", "SYNCED", "MODIFIED n/a@3", "DELETED n/a@3"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"iter"
+	"strconv"
+	"strings"
 
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -22,6 +24,22 @@ type Change struct {
 	New Object
 }
 
+// Object returns the object that the change is about: Old of DELETED, otherwise New.
+func (c Change) Object() Object {
+	if c.Type == stream.Deleted {
+		return c.Old
+	}
+	return c.New
+}
+
+// String describes the change in one line, such as "MODIFIED default/web@1052" or "SYNCED". The form may change.
+func (c Change) String() string {
+	o := c.Object()
+	name := strings.Trim(o.Namespace()+"/"+o.Name()+"@"+o.ResourceVersion(), "/@")
+	quoted := strconv.Quote(strings.TrimSpace(string(c.Type) + " " + name))
+	return quoted[1 : len(quoted)-1]
+}
+
 // Subscribe returns the changes of the Store for one subscriber: everything that exists as ADDED, SYNCED as soon as the
 // Store is synced, and then what changes. There may be any number of subscribers. Each loop over the sequence is one,
 // and runs in the goroutine of its loop alone.
@@ -36,8 +54,12 @@ type Change struct {
 // While its loop body runs, a subscriber keeps the objects of its position in memory, also those that have changed or
 // been deleted since.
 //
-// The subscription lasts across runs of the Store. It ends with the cause of ctx, or with a [*stream.OptionsError] if
-// ctx is nil or s was not made with [New]; the error is its last value.
+// The subscription lasts across runs of the Store, and does not end with one. It ends with the cause of ctx, or with a
+// [*stream.OptionsError] if ctx is nil or s was not made with [New]; the error is its last value. So that it ends with
+// the error of a run, let that cancel ctx:
+//
+//	ctx, cancel := context.WithCancelCause(ctx)
+//	go func() { cancel(s.Run(ctx)) }()
 func (s *Store) Subscribe(ctx context.Context) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		change := func(c Change) bool {

@@ -7,8 +7,13 @@
 //		widgets := gvr.Resource{GroupVersionResource: names, Kind: "Widget", Namespaced: true}
 //		srv := streamtest.NewServer(widgets)
 //		srv.Put(widgets, "shop", "door", "spec.size=3")
-//		err := srv.Apply("watch 1 after 3s: reset")
-//		for ev, err := range gvrwatch.Watch(t.Context(), srv.Config(), "widgets", nil) {
+//		err := srv.Apply("initial 1 after 3s: reset")
+//		time.AfterFunc(time.Minute, func() { srv.Delete(widgets, "shop", "door") })
+//		events := gvrwatch.Watch(t.Context(), srv.Config(), "widgets", nil)
+//		rec := streamtest.Record(events, func(ev stream.Event) bool { return ev.Type == stream.Deleted })
+//		err = streamtest.Check(srv.History(widgets, nil), rec.Events, &streamtest.CheckOptions{Complete: true})
+//		err = srv.CheckScript() // was there a reset?
+//	})
 //
 // # The server
 //
