@@ -134,12 +134,27 @@ func TestConnectionErrors(t *testing.T) {
 			t.Errorf("%s: got %T, %v", tt.why, tt.got, tt.got)
 		}
 	}
-	if absent.Config() != nil || absent.Client() != nil || absent.Resolver() != nil {
-		t.Error("a nil Connection has parts")
+	for _, c := range []*gvrwatch.Connection{absent, &zero} {
+		if c.Config() != nil || c.Client() != nil || c.Resolver() != nil {
+			t.Error("a nil or zero Connection has parts")
+		}
 	}
 	if _, err := gvrwatch.Connect(&rest.Config{Host: "://"}); err == nil {
 		t.Error("a host that is no URL is accepted")
 	}
+}
+
+// TestTrackerOfAGivenCluster: who knows the cluster need not have the right to ask for it.
+func TestTrackerOfAGivenCluster(t *testing.T) {
+	srv := streamtest.NewServer(chairs)
+	defer srv.Close()
+	c := connect(t, srv)
+	cluster := checkpoint.Cluster{UID: "mine"}
+	tracker, err := c.Tracker(t.Context(), &checkpoint.Memory{}, &checkpoint.Options{Cluster: cluster})
+	if err != nil || len(srv.Requests()) > 0 {
+		t.Fatalf("%v, after %d requests", err, len(srv.Requests()))
+	}
+	defer tracker.Close()
 }
 
 // TestConnectionCopiesTheConfig: changes of the caller's configuration have no effect, and Config returns a copy.

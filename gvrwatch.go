@@ -152,7 +152,7 @@ func (c *Connection) check(ctx context.Context) error {
 
 // Config returns a copy of the configuration, for other clients of the cluster.
 func (c *Connection) Config() *rest.Config {
-	if c == nil {
+	if c == nil || c.config == nil {
 		return nil
 	}
 	return rest.CopyConfig(c.config)

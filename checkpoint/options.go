@@ -49,8 +49,9 @@ func (o *Options) check() (Options, error) {
 	c.CommitTimeout = cmp.Or(c.CommitTimeout, 10*time.Second)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Cluster == (Cluster{}) {
-		return c, invalid.New("Cluster", "", "must be what gvrwatch.Connection.Cluster returns, or invented by a test")
+		return c, invalid.New("checkpoint.Options.Cluster", "", "must be set: gvrwatch.Connection.Cluster returns it")
 	}
-	return c, cmp.Or(invalid.Negative("Interval", c.Interval), invalid.Negative("Events", c.Events),
-		invalid.Negative("CommitTimeout", c.CommitTimeout))
+	return c, cmp.Or(invalid.Negative("checkpoint.Options.Interval", c.Interval),
+		invalid.Negative("checkpoint.Options.Events", c.Events),
+		invalid.Negative("checkpoint.Options.CommitTimeout", c.CommitTimeout))
 }

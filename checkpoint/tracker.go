@@ -25,7 +25,7 @@ type Tracker struct {
 // closed. NewTracker copies opts, and returns a *stream.OptionsError if store is nil or an option is invalid.
 func NewTracker(store Store, opts *Options) (*Tracker, error) {
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, invalid.New("Store", "nil", "must not be nil")
+		return nil, invalid.New("Store", "", "must not be nil")
 	}
 	o, err := opts.check()
 	if err != nil {

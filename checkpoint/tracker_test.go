@@ -17,11 +17,11 @@ func TestNewTrackerChecksOptions(t *testing.T) {
 		want string // in the error; empty for none
 		why  string
 	}{
-		{nil, "invalid Cluster", "no Options have no Cluster"},
-		{&checkpoint.Options{}, "invalid Cluster", "nor have empty ones"},
-		{&checkpoint.Options{Cluster: cluster, Interval: -1}, "invalid Interval \"-1ns\"", "negative"},
-		{&checkpoint.Options{Cluster: cluster, Events: -1}, "invalid Events \"-1\"", "negative"},
-		{&checkpoint.Options{Cluster: cluster, CommitTimeout: -1}, "invalid CommitTimeout \"-1ns\"", "negative"},
+		{nil, "Options.Cluster: must be set", "no Options have no Cluster"},
+		{&checkpoint.Options{}, "Options.Cluster: must be set", "nor have empty ones"},
+		{&checkpoint.Options{Cluster: cluster, Interval: -1}, "Options.Interval \"-1ns\"", "negative"},
+		{&checkpoint.Options{Cluster: cluster, Events: -1}, "Options.Events \"-1\"", "negative"},
+		{&checkpoint.Options{Cluster: cluster, CommitTimeout: -1}, "Options.CommitTimeout \"-1ns\"", "negative"},
 		{&checkpoint.Options{Cluster: checkpoint.Cluster{Address: "https://one"}}, "", "an address is enough"},
 	}
 	for _, tt := range tests {

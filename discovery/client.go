@@ -36,7 +36,7 @@ import (
 // NewClient fails only if cfg is nil or invalid.
 func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	if cfg == nil {
-		return nil, invalid.New("cfg", "nil", "must be a client configuration")
+		return nil, invalid.New("cfg", "", "must not be nil")
 	}
 	c := rest.CopyConfig(cfg)
 	if c.QPS == 0 && c.RateLimiter == nil {

@@ -9,7 +9,8 @@ import (
 )
 
 func TestNilAndZeroValues(t *testing.T) {
-	if _, err := discovery.NewClient(nil); err == nil || !strings.Contains(err.Error(), `invalid cfg "nil"`) {
+	_, err := discovery.NewClient(nil)
+	if err == nil || !strings.Contains(err.Error(), "invalid cfg: must not be nil") {
 		t.Errorf("NewClient(nil): %v", err)
 	}
 	for why, r := range map[string]*discovery.Resolver{

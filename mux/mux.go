@@ -103,7 +103,7 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 		return errNotMade
 	}
 	if s == nil {
-		return invalid.New("Source", "nil", "must not be nil")
+		return invalid.New("Source", "", "must not be nil")
 	}
 	o, err := opts.check(m.options)
 	if err != nil {

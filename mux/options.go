@@ -53,7 +53,7 @@ const (
 	// the loop is. The newest event of an object takes the place in line of the oldest one that it stands for:
 	//
 	//   - ADDED stays ADDED, with the newest state.
-	//   - ADDED then DELETED cancel out.
+	//   - ADDED then DELETED cancel out, unless the loop may know the object from before a restart or [Retry].
 	//   - MODIFIED is replaced by the event after it.
 	//   - DELETED stays; if the same object is ADDED again, that is a separate event.
 	//

@@ -539,3 +539,90 @@ func TestEndedSequenceIsStartedAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestLatestKeepsItsQueue: a source that resumes goes on to coalesce after a run whose events were discarded.
+func TestLatestKeepsItsQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		m := newMux(t, &mux.Options{Overflow: mux.Latest}, resuming(t, srv, nil))
+		once := func(panics bool) (n int) {
+			defer func() { _ = recover() }()
+			for ev, err := range m.Events(anHour(t)) {
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case panics:
+					panic("mine")
+				case ev.Type == stream.Synced:
+					for i := range 100 {
+						srv.Put(widgets(), "default", "a", fmt.Sprint("spec.n=", i))
+					}
+					synctest.Wait()
+					m.Drain()
+				default:
+					n++
+				}
+			}
+			return n
+		}
+		once(true)
+		if n := once(false); n != 1 {
+			t.Errorf("%d events of one object, want 1", n)
+		}
+	})
+}
+
+// TestRetriedSnapshotWaitsForTheNextRun: a source of two namespaces is retried after a gap. The snapshot of one waits
+// while the other is not read, and the loop is left. What is deleted until the next run is reported, as in
+// TestLatestAfterRetry.
+func TestRetriedSnapshotWaitsForTheNextRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		for _, name := range []string{"a", "b", "c"} {
+			srv.Put(widgets(), "one", name)
+		}
+		q := newStream(t, srv, widgets(), &stream.Options{
+			Namespaces: []string{"one", "two"}, Requests: stream.Requests{PagedLists: true},
+		}).With(stream.Run{Start: stream.Resume(), FailOnGap: true})
+		m := newMux(t, &mux.Options{Overflow: mux.Latest, OnError: retrying}, q)
+		synced := false
+		for ev, err := range m.Events(anHour(t)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if synced && ev.Type == stream.Added {
+				time.Sleep(5 * time.Second)
+				synctest.Wait() // the others wait
+				break
+			}
+			if ev.Type == stream.Synced {
+				synced = true
+				if err := srv.Apply("watch 1 in one: 410 in stream\nlist 1-* in two: hang"); err != nil {
+					t.Fatal(err)
+				}
+				do(t, srv, "widgets close watches")
+			}
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			_, _ = srv.Delete(widgets(), "one", name)
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Minute, errTimeUp)
+		defer cancel()
+		deleted := map[string]bool{}
+		for ev, err := range m.Events(ctx) {
+			if err != nil {
+				break
+			}
+			if len(deleted) == 0 {
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				do(t, srv, "heal")
+			}
+			deleted[ev.NamespacedName().Name] = deleted[ev.NamespacedName().Name] || ev.Type == stream.Deleted
+		}
+		delete(deleted, "") // SYNCED
+		if diff := cmp.Diff(map[string]bool{"a": true, "b": true, "c": true}, deleted); diff != "" {
+			t.Errorf("deletions that were reported (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -109,11 +109,12 @@ type failure struct {
 
 // reset prepares a source for a run. What waits is kept if the source resumes.
 func (s *source) reset() {
-	kept := s.buffer.queue
-	s.worker.began, s.progress, s.failure = time.Time{}, progress{}, failure{}
-	s.buffer = buffer{queue: kept, room: make(chan struct{}, 1)}
+	before := s.buffer.queue
+	kept := before != nil && s.resumes() && before.load().items > 0
+	s.worker.began, s.progress, s.failure = time.Time{}, progress{again: kept && s.progress.again}, failure{}
+	s.buffer = buffer{queue: before, room: make(chan struct{}, 1)}
 	switch {
-	case kept != nil && s.resumes():
+	case kept:
 	case s.options.Overflow == Latest:
 		s.buffer.queue = newLatestQueue(&s.progress)
 	default:

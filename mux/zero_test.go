@@ -43,7 +43,7 @@ func testNilAndZeroValues(t *testing.T) {
 		want string // a part of the result as text
 	}{
 		{"New(nil)", func() any { return newWith() }, "<nil>"},
-		{"New(nil source)", func() any { return newWith(nil) }, `invalid Source "nil": must not be nil`},
+		{"New(nil source)", func() any { return newWith(nil) }, `invalid Source: must not be nil`},
 		{"New((*Stream)(nil))", func() any { return newWith(nilStream) },
 			"invalid Stream: must be made with stream.New"},
 		{"New((*Sequence)(nil))", func() any { return newWith(nilSequence) },

@@ -142,7 +142,7 @@ func TestFailingRequestsAreBoundedTogether(t *testing.T) {
 					t.Error("a Stream is Streaming while the server fails")
 				}
 				f.began = time.Now()
-				// A probe and a watch for each Stream: 50 + 100 + 200 + 400 + 800 + 1600 requests.
+				// A probe and a watch for each Stream: 50 + 100 + 200 + 400 + 800 requests.
 				took := f.await(stream.Streaming, 10*time.Second*time.Duration(1+seedtest.Soak()/10))
 				t.Logf("requests per second: %v while it fails, then %v; all are back after %v",
 					failing[50:], f.perSecond(), took)

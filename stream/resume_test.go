@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,4 +169,68 @@ func TestCheckpointDecidesAgainstResume(t *testing.T) {
 		}
 		noError(t, tracker.Close())
 	})
+}
+
+// TestResumeAfterNow: a run from now that has reached SYNCED knows what existed, also if a gap follows. One that has
+// not does not, and the next run begins with everything.
+func TestResumeAfterNow(t *testing.T) {
+	tests := []struct {
+		namespaces []string
+		script     string
+		until      stream.Type // the first run ends there, or after ten minutes
+		resumed    []string
+		why        string
+	}{
+		{nil, "", stream.Gap,
+			[]string{"GAP expired 4..5", "DELETED one/b@4 inferred", "SYNCED @5"}, "it is left at GAP"},
+		{nil, "at 0s: list *: 503\ninitial *: 503", "",
+			[]string{"GAP expired 4..5", "DELETED one/b@4 inferred", "SYNCED @5"}, "it is left before GAP"},
+		{[]string{"one"}, "watch *: 503\nlist *: 503\ninitial *: 503", "",
+			[]string{"ADDED one/a@2", "SYNCED @3 in one"}, "it is left before SYNCED"},
+		{[]string{"one", "two"}, "watch * in two: 503\nlist * in two: 503\ninitial * in two: 503", "",
+			[]string{"ADDED one/a@2", "SYNCED"}, "one of two namespaces is not read"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(widgets())
+				srv.Put(widgets(), "one", "a")
+				srv.Put(widgets(), "three", "a")
+				s, err := stream.New(srv.Client(), widgets(), &stream.Options{Namespaces: tt.namespaces})
+				noError(t, err)
+				later, script := strings.CutPrefix(tt.script, "at 0s: ")
+				if !script {
+					noError(t, srv.Apply(tt.script))
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				for ev, err := range s.With(stream.Run{Start: stream.Now()}).Events(ctx) {
+					if err != nil || ev.Type == tt.until {
+						break
+					}
+					switch ev.Type {
+					case stream.Synced:
+						srv.Put(widgets(), "one", "b")
+					case stream.Added:
+						synctest.Wait()
+						noError(t, srv.Do("silence")) // so that the deletion is not delivered
+						_, _ = srv.Delete(widgets(), "one", "b")
+						noError(t, srv.Apply(later))
+						noError(t, srv.Do("compact"))
+						noError(t, srv.Do("restart"))
+					}
+				}
+				noError(t, srv.Do("heal"))
+				rec := streamtest.Record(s.With(stream.Run{Start: stream.Resume()}).Events(anHour(t)),
+					func(ev stream.Event) bool { return ev.Type == stream.Synced && ev.ResourceVersion != "4" })
+				got := oracle.Texts(rec.Events)
+				if len(got) > 0 && got[0] == "SYNCED @4" { // from a run that had a version when it ended
+					got = got[1:]
+				}
+				if diff := cmp.Diff(tt.resumed, got); diff != "" || rec.Err != nil {
+					t.Errorf("%s: %v (-want +got):\n%s", tt.why, rec.Err, diff)
+				}
+			})
+		})
+	}
 }

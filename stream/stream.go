@@ -131,6 +131,7 @@ var errLeft = errors.New("the loop was left")
 func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Event, error) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	synced := false // SYNCED has been delivered
 	emit := func(ev Event) error {
 		if s.options.Transform != nil && ev.Object != nil {
 			s.options.Transform(ev.Object)
@@ -138,6 +139,7 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 				*h.Memory = 0
 			}
 		}
+		synced = synced || ev.Type == Synced
 		if !yield(ev, nil) {
 			return errLeft
 		}
@@ -155,17 +157,15 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 	var release func()
 	active.pace, release = client.PaceOf(s.dynamic)
 	defer release()
-	returned := false
+	now, returned := active.from.kind == startNow, false
 	defer func() {
-		if !returned {
-			s.Hold(host.Nobody) // a function of the Options may have panicked before an event was delivered
+		// A function of the Options may have panicked before an event was delivered, or it is not known what existed.
+		if !returned || now && !synced {
+			s.Hold(host.Nobody)
 		}
 	}()
 	err := active.runWorkers(ctx)
 	returned = true
-	if active.from.kind == startNow && !s.Status().Synced {
-		s.Hold(host.Nobody) // it is not known what existed
-	}
 	if err == errLeft || errors.Is(err, errStopped) {
 		return nil
 	}

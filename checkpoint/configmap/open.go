@@ -55,11 +55,11 @@ func Open(
 ) (checkpoint.Store, error) {
 	switch {
 	case client == nil:
-		return nil, invalid.New("client", "", "must not be nil")
+		return nil, invalid.New("client of the ConfigMap", "", "must not be nil")
 	case namespace == "":
-		return nil, invalid.New("namespace", "", "must not be empty: it is usually that of this Pod")
+		return nil, invalid.New("namespace of the ConfigMap", "", "must not be empty: it is usually that of this Pod")
 	case name == "":
-		return nil, invalid.New("name", "", "must not be empty")
+		return nil, invalid.New("name of the ConfigMap", "", "must not be empty")
 	}
 	s := &store{
 		client: client.Resource(configMaps).Namespace(namespace), namespace: namespace, name: name,

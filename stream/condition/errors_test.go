@@ -177,6 +177,8 @@ func TestNilAndZeroValues(t *testing.T) {
 	otherDoor.Namespace = "other"
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
+	nodes := widgets
+	nodes.Namespaced = false
 	tracker := must(checkpoint.NewTracker(&checkpoint.Memory{},
 		&checkpoint.Options{Cluster: checkpoint.Cluster{UID: "c"}}))
 	defer tracker.Close()
@@ -214,6 +216,8 @@ func TestNilAndZeroValues(t *testing.T) {
 			"must deliver all that exists"},
 		{"no namespace", ended, of(stream.Options{}), deleted,
 			[]condition.Target{{Resource: widgets.GroupResource(), Name: "door"}}, "must have a namespace"},
+		{"a namespace of what has none", ended, must(stream.New(streamtest.NewServer().Client(), nodes, nil)), deleted,
+			[]condition.Target{{Namespace: "shop", Name: "door"}}, "must have a namespace exactly if"},
 		{"metadata of a jsonpath", ended, of(stream.Options{Objects: stream.Metadata}),
 			must(condition.Parse("jsonpath={.metadata.labels.a}")), nil, "context canceled"},
 		{"no status", ended, of(stream.Options{Objects: stream.Metadata}), isReady, nil,
@@ -295,6 +299,19 @@ func (lossy) Events(context.Context) iter.Seq2[stream.Event, error] {
 		_ = yield(stream.Event{Type: stream.Synced, Resource: widgets}, nil)
 		time.Sleep(time.Minute)
 		_ = yield(stream.Event{Type: stream.Gap, Resource: widgets, Gap: &stream.GapDetails{HistoryLost: true}}, nil)
+	}
+}
+
+// TestTargetsAreNotChanged: Wait completes copies.
+func TestTargetsAreNotChanged(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	targets := []condition.Target{{Namespace: "shop", Name: "door"}}
+	s := must(stream.New(streamtest.NewServer(widgets).Client(), widgets, nil))
+	err := condition.Wait(ctx, s, must(condition.Parse("delete")), targets...)
+	want := condition.Target{Namespace: "shop", Name: "door"}
+	if !errors.Is(err, context.Canceled) || targets[0] != want {
+		t.Errorf("%v, and the target is %v", err, targets[0])
 	}
 }
 

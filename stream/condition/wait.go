@@ -137,8 +137,8 @@ func checkStream(s watched, c Condition, targets []Target) error {
 		if t.Name == "" {
 			return invalid.New("targets", t.String(), "must have a name")
 		}
-		if s.Resource().Namespaced && t.Namespace == "" {
-			return invalid.New("targets", t.String(), "must have a namespace, because "+t.Resource.String()+" have one")
+		if s.Resource().Namespaced != (t.Namespace != "") {
+			return invalid.New("targets", t.String(), "must have a namespace exactly if its resource is namespaced")
 		}
 		if t.Resource != s.Resource().GroupResource() || o.Name != "" && t.Name != o.Name ||
 			!slices.Contains(o.Namespaces, t.Namespace) && !slices.Contains(o.Namespaces, "") {

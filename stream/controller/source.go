@@ -84,8 +84,10 @@ func NewSource[request comparable](
 	if err := invalid.Negative("MaxQueued", o.MaxQueued); err != nil {
 		return nil, err
 	}
-	if q, ok := s.(*stream.Sequence); ok {
-		if _, run, _ := q.Watched(friend.Access{}); run.Checkpoint != nil {
+	if w, ok := s.(interface {
+		Watched(friend.Access) (stream.Options, stream.Run, error)
+	}); ok {
+		if _, run, _ := w.Watched(friend.Access{}); run.Checkpoint != nil {
 			return nil, errCheckpoint
 		}
 	}

@@ -49,10 +49,7 @@ func Watch(ctx context.Context, s sequence) *Watcher {
 		if s == nil {
 			s = (*stream.Stream)(nil)
 		}
-		switch _, run, err := s.Watched(friend.Access{}); {
-		case err != nil:
-			return err
-		case run.Checkpoint != nil:
+		if _, run, _ := s.Watched(friend.Access{}); run.Checkpoint != nil {
 			return errCheckpoint
 		}
 		err := w.deliver(ctx, s.Resource(), s.Events(ctx))

@@ -138,9 +138,10 @@ func (s *Store) await(ctx context.Context, ends bool, ready func(*state) (bool, 
 }
 
 // WaitSynced waits until the Store is synced: the run has read everything that exists, and no GAP since. Something must
-// call [Store.Run]. WaitSynced returns an error that wraps what Run has returned if a run ended and no other has begun,
-// the cause of ctx if that ends before, or a [*stream.OptionsError] if ctx is nil or s was not made with [New]. With a
-// ctx that has ended, it says at once whether the Store is synced.
+// call [Store.Run]. If a run ended and no other has begun, WaitSynced returns an error that wraps that of Run, or
+// [stream.ErrUnmet] if there is none. (So call it a second time only when the second Run has begun.) It returns the
+// cause of ctx if that ends before, or a [*stream.OptionsError] if ctx is nil or s was not made with [New]. With a ctx
+// that has ended, it says at once whether the Store is synced.
 func (s *Store) WaitSynced(ctx context.Context) error {
 	syncs := -1 // how often it was synced before
 	_, err := s.await(ctx, true, func(st *state) (bool, error) {

@@ -551,6 +551,9 @@ func TestStoppedAtSynced(t *testing.T) {
 			}
 			srv.Put(widgets(), "n", "a", "spec.size=2")
 		}
+		if err := s.WaitSynced(ctx); !errors.Is(err, stream.ErrUnmet) {
+			t.Errorf("after the run, WaitSynced returns %v", err)
+		}
 	})
 }
 

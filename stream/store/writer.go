@@ -48,12 +48,10 @@ func newWriter(s *Store) *writer {
 	return w
 }
 
-var errEnded = errors.New("the Stream was stopped, or a function of it panicked")
-
 // end publishes that the run has ended.
 func (w *writer) end(err error) {
 	w.unsync()
-	w.ended = cmp.Or(err, errEnded)
+	w.ended = cmp.Or(err, stream.ErrUnmet)
 	w.publish()
 }
 
