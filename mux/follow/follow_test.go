@@ -3,6 +3,7 @@ package follow_test
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,12 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
+
+// TestMain trades memory for time: the tests poll discovery each second of many hours.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	m.Run()
+}
 
 func kindOf(plural, group, version string, namespaced bool) gvr.Resource {
 	kind := strings.ToUpper(plural[:1]) + strings.TrimSuffix(plural[1:], "s")
