@@ -181,9 +181,8 @@ func (c *Connection) Resolver() *discovery.Resolver {
 // Nothing happens before the sequence is ranged over. Each loop resolves the name and runs a Stream of its own, so
 // loops may run at the same time.
 //
-// An error is final and the last value of a loop: one that [Connection.Stream] returns, or one that
-// [stream.Stream.Events] yields. So a server that does not answer at the start ends the loop, and one that fails later
-// does not.
+// An error is final and the last value of a loop: one that [Connection.Stream] returns, or [stream.Stream.Events]
+// yields. So a server that does not answer at the start ends the loop, and one that fails later does not.
 func (c *Connection) Watch(
 	ctx context.Context, name string, opts *stream.Options,
 ) iter.Seq2[stream.Event, error] {

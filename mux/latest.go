@@ -119,8 +119,7 @@ func (s *segment) startNext() { s.objects, s.most = map[objectID]*node{}, 0 }
 // coalesce merges n with the event of its object in the line, if there is one.
 //
 //   - An event after DELETED is appended.
-//   - ADDED then DELETED leave the line, unless the receiver may know the object: from a run before a restart of the
-//     program, or from before the source was started again.
+//   - ADDED then DELETED leave the line, unless the receiver may know the object, from before a restart or a retry.
 //   - Otherwise the event in the line gets the state of n and keeps its type, or becomes DELETED.
 func (q *latestQueue) coalesce(s *segment, n *node) {
 	was := s.objects[n.id]

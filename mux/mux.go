@@ -211,12 +211,12 @@ func (m *Mux) end(how ending) {
 
 // Synced returns Status.AllSynced, and whether all sources deliver everything that exists, for packages of this module.
 func (m *Mux) Synced(friend.Access) (all, whole bool) {
+	whole = true
 	if !m.made() {
-		return false, false
+		return false, whole
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	whole = true
 	for _, s := range m.sources {
 		whole = whole && s.run.Start == stream.Start{} && s.run.Checkpoint == nil
 	}

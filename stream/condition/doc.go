@@ -43,8 +43,8 @@
 //   - The state at this moment. What counts is what the source has delivered: while a part of it cannot be watched (a
 //     server that fails, a namespace that becomes forbidden), the objects of that part keep their last state, without a
 //     bound on the time. Where this matters, look at the Status of the source.
-//   - Wait needs every object. It refuses a Sequence whose Run has a Start or a Checkpoint, and gives no answer but an
-//     [*stream.OptionsError] about a Mux that has such a source. It can't see the Runs of follow.Options.Source.
+//   - Wait needs every object, so it refuses a Sequence whose Run has a Start or a Checkpoint, and a Mux with such a
+//     source, also if that is added later. It can't see the Runs of follow.Options.Source.
 //   - A Mux whose Options.OnError returns Retry or Drop. A source that is started again may be synced before it has
 //     caught up, and the objects of one that is dropped keep their last state.
 //   - An answer without an event. If the last source that was not synced is removed from a Mux, Wait goes on until some

@@ -346,6 +346,28 @@ func TestSourcesOfAMuxDeliverEverything(t *testing.T) {
 			if invalid != strings.HasPrefix(tt.want, "must") || err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s: %v, want %s", tt.why, err, tt.want)
 			}
+			if n := len(srv.Requests()); invalid && n > 0 {
+				t.Errorf("%s: %d requests: the events of a run that is refused are lost", tt.why, n)
+			}
 		})
 	}
+}
+
+// TestSourceThatIsAddedDeliversEverything: the same for a source that is added while Wait runs.
+func TestSourceThatIsAddedDeliversEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets, gadgets)
+		srv.Put(widgets, "shop", "door")
+		c := srv.Client()
+		m := must(mux.New(nil, must(stream.New(c, gadgets, nil))))
+		w := start(t.Context(), t, m, "delete", target(widgets, "door"))
+		synctest.Wait()
+		if err := m.Add(must(stream.New(c, widgets, nil)).With(stream.Run{Start: stream.Now()}), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if got := w.state(); !strings.Contains(got, "must deliver all that exists") {
+			t.Error(got)
+		}
+	})
 }

@@ -83,7 +83,7 @@ func Wait(ctx context.Context, source sequence, c Condition, targets ...Target) 
 		switch all, whole := source.Synced(friend.Access{}); {
 		case !all:
 		case !whole:
-			return errPartial
+			return errPartial // a source was added
 		default:
 			if met, err := w.answer(); met || err != nil {
 				return err
@@ -105,6 +105,9 @@ func check(ctx context.Context, source sequence, c Condition, targets []Target) 
 	}
 	if s, ok := source.(watched); ok {
 		return checkStream(s, c, targets)
+	}
+	if _, whole := source.Synced(friend.Access{}); !whole {
+		return errPartial
 	}
 	for _, t := range targets {
 		if t.Resource.Resource == "" || t.Name == "" {
