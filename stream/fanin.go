@@ -1,20 +1,24 @@
 package stream
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/sequence"
 )
 
 // fanIn merges the workers of several namespaces into the loop's goroutine. Each worker has a goroutine, and changes
-// the index and delivers events only in its turn. The loop's goroutine grants one turn at a time and waits for its end,
+// its index and delivers events only in its turn. The loop's goroutine grants one turn at a time and waits for its end,
 // so all fields belong to the loop's goroutine.
 type fanIn struct {
-	*activeRun
+	run           *activeRun
+	from          sequence.Origin
 	members       map[string]*member // by namespace; also those that are no longer watched
 	running       sync.WaitGroup
 	turns         chan turn
@@ -26,14 +30,18 @@ type fanIn struct {
 
 // member is a namespace that is or was watched.
 type member struct {
-	worker *worker
-	cancel context.CancelCauseFunc
-	state  memberState
-	synced bool
-	err    error // the result of its goroutine
-	panics any   // the value that its goroutine panicked with
+	worker  *sequence.Worker
+	events  chan Event
+	results chan error              // one for each event
+	cancel  context.CancelCauseFunc // nil if it has never been watched
+	state   memberState
+	synced  bool
+	err     error // the result of its goroutine
+	panics  any   // the value that its goroutine panicked with
 }
 
+// memberState is what fanIn does about a namespace. It is another enumeration than State because a member whose run has
+// ended may be watched again.
 type memberState int
 
 const (
@@ -45,29 +53,27 @@ const (
 
 // turn is the turn of a member. It lasts from its receipt by loop until over is closed.
 type turn struct {
-	member  *member
-	events  chan Event
-	results chan error // one for each event
-	over    chan struct{}
+	member *member
+	over   chan struct{}
 }
 
-// enter adds a parked member for each namespace of the position that the run resumes from.
-func (f *fanIn) enter() {
-	p := &f.from.position
-	enter := func(namespace string) *worker {
-		m := f.members[namespace]
-		if m == nil {
-			m = &member{state: parked, worker: f.newWorker(namespace, nil)}
-			rv, begun := p.ResourceVersions[namespace]
-			m.worker.report.begun, m.worker.report.rewound = begun, p.Rewound
-			m.worker.report.setPosition(rv, p.Partial, p.Unclean)
-			f.members[namespace] = m
+// newFanIn returns a fanIn with a parked member for each namespace of the position that the run resumes from.
+func newFanIn(r *activeRun, from sequence.Origin) *fanIn {
+	f := &fanIn{run: r, from: from, members: map[string]*member{}, turns: make(chan turn), ends: make(chan *member)}
+	p := from.Position
+	if p == nil {
+		p = &checkpoint.Position{}
+	}
+	enter := func(namespace string) *sequence.Worker {
+		if f.members[namespace] == nil {
+			f.member(namespace).state = parked
+			f.members[namespace].worker.Stand(p)
 		}
-		return m.worker
+		return f.members[namespace].worker
 	}
 	for _, o := range p.Objects {
 		if o.Namespace != "" {
-			enter(o.Namespace).index.Enter(entryOf(o))
+			enter(o.Namespace).Enter(o)
 		}
 	}
 	for n := range p.ResourceVersions {
@@ -76,11 +82,43 @@ func (f *fanIn) enter() {
 		}
 	}
 	p.Objects = nil
-	if f.publish(); f.hosted.Namespaces != nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.rest = *p
+	var rest checkpoint.Position
+	if r.hosted.Namespaces != nil {
+		rest = *p
 	}
+	r.stream.begun(nil, rest, r.shared.Session)
+	f.publish()
+	return f
+}
+
+// member returns the member of a namespace.
+func (f *fanIn) member(namespace string) *member {
+	m := f.members[namespace]
+	if m != nil {
+		return m
+	}
+	m = &member{events: make(chan Event), results: make(chan error)}
+	m.worker = sequence.New(f.run.stream.target, f.run.shared, namespace, sequence.Door{
+		Emit: func(s *sequence.Step) error {
+			m.events <- f.run.event(s) // serve listens until the turn is over
+			return <-m.results
+		},
+		Turn: func(ctx context.Context, deliver func() error) error {
+			t := turn{member: m, over: make(chan struct{})}
+			select {
+			case f.turns <- t:
+				defer close(t.over)
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				return deliver()
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		},
+	})
+	f.members[namespace] = m
+	return m
 }
 
 // loop runs all workers until all have ended, or one with an error, and returns that error. If a worker panics, in
@@ -88,7 +126,7 @@ func (f *fanIn) enter() {
 func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer func() {
-		cancel(errLeft) // no effect if the caller's ctx has ended
+		cancel(sequence.ErrLeft) // no effect if the caller's ctx has ended
 		f.running.Wait()
 		for _, m := range f.members { // also those that ended after the last receive from ends
 			if m.panics != nil {
@@ -99,8 +137,8 @@ func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 	for _, n := range namespaces {
 		f.start(ctx, n)
 	}
-	if f.from.kind != startFrom {
-		f.from = origin{} // for namespaces added later
+	if f.from.Position == nil {
+		f.from = sequence.Origin{} // for namespaces added later
 	}
 	for !f.isOver() {
 		select {
@@ -112,7 +150,7 @@ func (f *fanIn) loop(ctx context.Context, namespaces []string) error {
 			if err := f.end(ctx, m); err != nil {
 				return err
 			}
-		case <-f.hosted.Namespaces.Changed():
+		case <-f.run.hosted.Namespaces.Changed():
 			f.change(ctx)
 			if err := f.sync(); err != nil {
 				return err
@@ -135,7 +173,7 @@ func (f *fanIn) isOver() bool {
 			return false
 		}
 	}
-	return f.hosted.Namespaces == nil // else more may come
+	return f.run.hosted.Namespaces == nil // else more may come
 }
 
 // isSynced reports whether every watched member is synced. If none is watched, at least one must have been synced when
@@ -150,38 +188,21 @@ func (f *fanIn) isSynced() (synced bool) {
 	return synced
 }
 
-// start watches a namespace, from where its last worker stopped.
+// start watches a namespace: from where it was left or, if it was not known, from where the run began.
 func (f *fanIn) start(ctx context.Context, namespace string) {
-	m := f.members[namespace]
-	if m == nil {
-		m = &member{}
-		f.members[namespace] = m
-	}
-	events, results := make(chan Event), make(chan error)
-	w := f.newWorker(namespace, func(ev Event) error {
-		events <- ev // serve listens until the turn is over
-		return <-results
-	})
+	_, known := f.members[namespace]
+	m := f.member(namespace)
 	if m.cancel == nil {
 		f.started++
 	}
-	w.turn = func(ctx context.Context, deliver func() error) error {
-		t := turn{member: m, events: events, results: results, over: make(chan struct{})}
-		select {
-		case f.turns <- t:
-			defer close(t.over)
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return deliver()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if known { // before publish, which lets Position see the worker
+		m.worker.Continue(f.from)
+	} else {
+		m.worker.Begin(f.from)
 	}
-	first := w.begin(f.startOf(w, m.worker)) // before publish, which lets Position see w
 	runCtx := ctx
 	ctx, m.cancel = context.WithCancelCause(ctx)
-	m.worker, m.state, m.synced, m.err = w, watched, false, nil
+	m.state, m.synced, m.err = watched, false, nil
 	f.publish()
 	f.running.Go(func() {
 		m.panics = "a worker's goroutine called runtime.Goexit"
@@ -194,35 +215,21 @@ func (f *fanIn) start(ctx context.Context, namespace string) {
 			case <-runCtx.Done():
 			}
 		}()
-		m.err = w.loop(ctx, first)
+		m.err = m.worker.Run(ctx)
 		m.panics = nil
 	})
-}
-
-// startOf returns where w begins: where the last worker of its namespace stopped or, if there was none, where the run
-// begins.
-func (f *fanIn) startOf(w, last *worker) origin {
-	if last == nil {
-		return f.from
-	}
-	p := last.report.position()
-	w.index, w.infers, w.report.index = last.index, last.infers, last.index
-	if rv, ok := f.from.position.ResourceVersions[""]; ok {
-		p.ResourceVersions[""] = rv
-	}
-	return origin{kind: startFrom, position: p, snapshot: f.from.snapshot}
 }
 
 // serve emits the events of a worker's turn.
 func (f *fanIn) serve(t turn) (err error) {
 	for {
 		select {
-		case ev := <-t.events:
+		case ev := <-t.member.events:
 			if f.admit(t.member, &ev) {
 				err = f.handle(ev, t)
 			} else {
 				ev.Ack() // it is not delivered
-				t.results <- nil
+				t.member.results <- nil
 			}
 		case <-t.over:
 			return err
@@ -232,9 +239,9 @@ func (f *fanIn) serve(t turn) (err error) {
 
 // handle emits ev and sends the result to the worker, even if the loop body panics: the worker must not wait for ever.
 func (f *fanIn) handle(ev Event, t turn) (err error) {
-	err = errLeft
-	defer func() { t.results <- err }()
-	err = f.emit(ev)
+	err = sequence.ErrLeft
+	defer func() { t.member.results <- err }()
+	err = f.run.emit(ev)
 	return err
 }
 
@@ -258,30 +265,30 @@ func (f *fanIn) sync() error {
 		return nil
 	}
 	f.pendingSynced = false
-	return f.emit(Event{Type: Synced, Resource: f.resource})
+	return f.run.emit(Event{Type: Synced, Resource: f.run.stream.resource})
 }
 
 // end handles the end of a member's goroutine. An error ends the run.
 func (f *fanIn) end(ctx context.Context, m *member) error {
 	before := m.state
 	m.state = parked
-	namespace := m.worker.namespace
+	namespace := m.worker.Namespace()
 	var refused *RequestError
 	switch {
 	case m.panics != nil:
-		return errLeft // loop panics
+		return sequence.ErrLeft // loop panics
 	case before == leaving:
-		if slices.Contains(f.hosted.Namespaces.Get(), namespace) {
+		if slices.Contains(f.run.hosted.Namespaces.Get(), namespace) {
 			f.start(ctx, namespace)
 		}
-	case f.hosted.Namespaces.HandlesRefusal() && errors.As(m.err, &refused) && apierrors.IsForbidden(m.err):
+	case f.run.hosted.Namespaces.HandlesRefusal() && errors.As(m.err, &refused) && apierrors.IsForbidden(m.err):
 		f.publish()
-		f.hosted.Namespaces.Refuse(namespace, m.err)
+		f.run.hosted.Namespaces.Refuse(namespace, m.err)
 	case m.err != nil:
 		return m.err
 	default:
 		m.state = ended
-		f.over = f.over || f.run.Until == UntilClosed
+		f.over = f.over || f.run.run.Until == UntilClosed
 	}
 	f.publish()
 	return f.sync()
@@ -289,11 +296,11 @@ func (f *fanIn) end(ctx context.Context, m *member) error {
 
 // change starts and stops members after the namespaces have changed.
 func (f *fanIn) change(ctx context.Context) {
-	wanted := f.hosted.Namespaces.Get()
+	wanted := f.run.hosted.Namespaces.Get()
 	for n, m := range f.members {
 		if m.state == watched && !slices.Contains(wanted, n) {
 			m.state = leaving
-			m.cancel(errLeft)
+			m.cancel(sequence.ErrLeft)
 		}
 	}
 	for _, n := range wanted {
@@ -306,18 +313,14 @@ func (f *fanIn) change(ctx context.Context) {
 
 // publish lets Status and Position see the workers.
 func (f *fanIn) publish() {
-	var active, idle []*worker
-	for _, m := range f.members {
-		switch {
-		case m.worker == nil:
-		case m.state == parked:
+	var active, idle []*sequence.Worker
+	for _, n := range slices.Sorted(maps.Keys(f.members)) {
+		m := f.members[n]
+		if m.state == parked {
 			idle = append(idle, m.worker)
-		default:
+		} else {
 			active = append(active, m.worker)
 		}
 	}
-	slices.SortFunc(active, func(a, b *worker) int { return cmp.Compare(a.namespace, b.namespace) })
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.workers, f.parked = active, idle
+	f.run.stream.publish(active, idle)
 }

@@ -109,5 +109,4 @@ type Meta interface {
 const (
 	defaultIdleTimeout = 90 * time.Second
 	defaultPageSize    = 500
-	minWatch, maxWatch = 5 * time.Minute, 10 * time.Minute
 )

@@ -112,7 +112,7 @@ type Sequence struct {
 // over it yield an [*OptionsError], and so does a Mux that it is added to.
 func (s *Stream) With(r Run) *Sequence {
 	q := &Sequence{stream: s, run: r}
-	if s == nil || s.dynamic == nil {
+	if s == nil || s.target == nil {
 		q.err = errNotMade
 	} else {
 		q.err = r.check(s)

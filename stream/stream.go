@@ -7,10 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
@@ -20,42 +17,28 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/invalid"
-	"github.com/gvrwatch/gvrwatch/internal/pace"
-	"github.com/gvrwatch/gvrwatch/internal/wait"
+	"github.com/gvrwatch/gvrwatch/internal/sequence"
 )
 
 // Stream watches one resource, across the cluster or in some namespaces. Its methods may be called from any goroutine.
 type Stream struct {
-	dynamic dynamic.Interface
-	target
-	options Options
-	fake    bool                                  // the client is client-go's dynamic fake
-	matches func(*unstructured.Unstructured) bool // applies the selectors, which the fake ignores; else nil
-	jitter  func(least, most time.Duration) time.Duration
-
-	noInitialEvents atomic.Bool // the server does not support them
-
-	mu sync.Mutex
-	current
-}
-
-// target is what a Stream watches.
-type target struct {
 	resource gvr.Resource
-	typeMeta typeMeta // of resource
+	options  Options
+	target   *sequence.Target
+
+	mu   sync.Mutex
+	last lastRun
 }
 
-// current is the run that is active, or else the last one.
-type current struct {
+// lastRun is the run that is active, or else the last one.
+type lastRun struct {
 	cancel  context.CancelCauseFunc // nil if the run has ended
-	workers []*worker
-	parked  []*worker           // of namespaces that are known but not watched now
+	workers []*sequence.Worker
+	parked  []*sequence.Worker  // of namespaces that are known but not watched now
 	rest    checkpoint.Position // where the run began, for namespaces without a worker
 	session *acks.Session       // nil without a checkpoint
 	holder  *host.Holder        // of events that the last run has delivered; nil if its loop has received all
 }
-
-var errStopped = errors.New("stopped")
 
 // New returns a Stream of r, a resource that package discovery returned, or one that has at least a version and a
 // plural. It makes no request. opts is copied and may be nil.
@@ -74,17 +57,7 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{
-		dynamic: c,
-		target:  target{r, typeMetaOf(r)},
-		options: o,
-		fake:    client.IsFake(c),
-		jitter:  wait.Between,
-	}
-	if s.fake {
-		s.matches = o.matcher()
-	}
-	return s, nil
+	return &Stream{resource: r, options: o, target: newTarget(c, r, o)}, nil
 }
 
 // Resource returns the watched resource.
@@ -125,82 +98,95 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return s.With(Run{}).Events(ctx)
 }
 
-var errLeft = errors.New("the loop was left")
-
 // runOnce runs once and returns the error to yield last, or nil.
 func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Event, error) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	synced := false // SYNCED has been delivered
-	emit := func(ev Event) error {
-		if s.options.Transform != nil && ev.Object != nil {
-			s.options.Transform(ev.Object)
-			if h.Memory != nil {
-				*h.Memory = 0
-			}
-		}
-		synced = synced || ev.Type == Synced
-		if !yield(ev, nil) {
-			return errLeft
-		}
-		return nil
-	}
 	if !s.begin(cancel) {
 		return ErrBusy
 	}
 	defer s.end()
-	active := &activeRun{Stream: s, run: r, hosted: h, emit: emit}
-	if err := active.findOrigin(ctx); err != nil {
+	active := &activeRun{stream: s, run: r, hosted: h, yield: yield}
+	from, session, err := active.findOrigin(ctx)
+	if err != nil {
 		return err
 	}
-	defer active.session.End()
-	var release func()
-	active.pace, release = client.PaceOf(s.dynamic)
+	defer session.End()
+	pace, release := client.PaceOf(s.target.Client)
 	defer release()
-	now, returned := active.from.kind == startNow, false
+	active.shared = &sequence.Run{
+		Rules: active.rules(), Pace: pace, Session: session, Lists: h.Lists,
+		Bookmarks: r.Bookmarks, EveryBookmark: h.Bookmarks, Workers: s.allWorkers,
+	}
+	returned := false
 	defer func() {
 		// A function of the Options may have panicked before an event was delivered, or it is not known what existed.
-		if !returned || now && !synced {
+		if !returned || from.Now && !active.synced {
 			s.Hold(host.Nobody)
 		}
 	}()
-	err := active.runWorkers(ctx)
+	err = active.runWorkers(ctx, from)
 	returned = true
-	if err == errLeft || errors.Is(err, errStopped) {
+	if err == sequence.ErrLeft || errors.Is(err, sequence.ErrStopped) {
 		return nil
 	}
 	return err
 }
 
-// activeRun is what the workers of a run share.
+// activeRun is one run.
 type activeRun struct {
-	*Stream
-	run     Run
-	hosted  host.Run
-	emit    func(Event) error // an error ends the run
-	pace    *pace.Client      // bounds the requests of all Streams of the client
-	session *acks.Session     // nil without a checkpoint
-	from    origin
+	stream *Stream
+	run    Run
+	hosted host.Run
+	yield  func(Event, error) bool
+	synced bool          // SYNCED has been delivered
+	shared *sequence.Run // by the workers
 }
 
-func (r *activeRun) runWorkers(ctx context.Context) error {
-	namespaces := r.options.Namespaces
+// emit delivers an event to the loop. An error ends the run.
+func (r *activeRun) emit(ev Event) error {
+	if transform := r.stream.options.Transform; transform != nil && ev.Object != nil {
+		transform(ev.Object)
+		if r.hosted.Memory != nil {
+			*r.hosted.Memory = 0
+		}
+	}
+	r.synced = r.synced || ev.Type == Synced
+	if !r.yield(ev, nil) {
+		return sequence.ErrLeft
+	}
+	return nil
+}
+
+// event returns the Event of a Step.
+func (r *activeRun) event(s *sequence.Step) Event {
+	if r.hosted.Memory != nil && s.Object != nil {
+		*r.hosted.Memory = s.Memory
+	}
+	return eventOf(s, r.stream.resource)
+}
+
+func (r *activeRun) runWorkers(ctx context.Context, from sequence.Origin) error {
+	namespaces := r.stream.options.Namespaces
 	if r.hosted.Namespaces != nil {
 		namespaces = r.hosted.Namespaces.Get()
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
 	}
-	if len(namespaces) == 1 && (r.hosted.Namespaces == nil || namespaces[0] == "") {
-		w := r.newWorker(namespaces[0], r.emit)
-		first := w.begin(r.from) // before publish, which lets Position see w
-		r.publish([]*worker{w}, checkpoint.Position{ResourceVersions: r.from.position.ResourceVersions})
-		return w.loop(ctx, first)
+	if len(namespaces) > 1 || r.hosted.Namespaces != nil && namespaces[0] != "" {
+		return newFanIn(r, from).loop(ctx, namespaces)
 	}
-	r.publish(nil, checkpoint.Position{})
-	f := &fanIn{activeRun: r, members: map[string]*member{}, turns: make(chan turn), ends: make(chan *member)}
-	f.enter()
-	return f.loop(ctx, namespaces)
+	w := sequence.New(r.stream.target, r.shared, namespaces[0], sequence.Door{
+		Emit: func(s *sequence.Step) error { return r.emit(r.event(s)) },
+	})
+	w.Begin(from) // before begun, which lets Position see w
+	var rest checkpoint.Position
+	if from.Position != nil {
+		rest.ResourceVersions = from.Position.ResourceVersions
+	}
+	r.stream.begun([]*sequence.Worker{w}, rest, r.shared.Session)
+	return w.Run(ctx)
 }
 
 // Stop ends the current run, if there is one: the loop ends as soon as its body returns. Stop does not wait for that,
@@ -212,8 +198,8 @@ func (s *Stream) Stop() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cancel != nil {
-		s.cancel(errStopped)
+	if s.last.cancel != nil {
+		s.last.cancel(sequence.ErrStopped)
 	}
 }
 
@@ -221,10 +207,10 @@ func (s *Stream) Stop() {
 func (s *Stream) begin(cancel context.CancelCauseFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cancel != nil {
+	if s.last.cancel != nil {
 		return false
 	}
-	s.cancel = cancel
+	s.last.cancel = cancel
 	return true
 }
 
@@ -232,20 +218,41 @@ func (s *Stream) begin(cancel context.CancelCauseFunc) bool {
 func (s *Stream) Hold(by *host.Holder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.holder = by
+	s.last.holder = by
 }
 
-// publish lets Status and Position see the workers of a new run.
-func (s *Stream) publish(workers []*worker, rest checkpoint.Position) {
+// heldBy returns what Hold has recorded.
+func (s *Stream) heldBy() *host.Holder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.workers, s.parked, s.rest, s.holder = workers, nil, rest, nil
+	return s.last.holder
+}
+
+// begun lets Status and Position see a new run.
+func (s *Stream) begun(workers []*sequence.Worker, rest checkpoint.Position, session *acks.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = lastRun{cancel: s.last.cancel, workers: workers, rest: rest, session: session}
+}
+
+// publish lets Status and Position see the workers of the run.
+func (s *Stream) publish(workers, parked []*sequence.Worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last.workers, s.last.parked = workers, parked
+}
+
+// allWorkers returns the workers of the run, and those that are parked.
+func (s *Stream) allWorkers() []*sequence.Worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Concat(s.last.workers, s.last.parked)
 }
 
 func (s *Stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cancel = nil
+	s.last.cancel = nil
 }
 
 // Host is Events with what package host describes, for packages of this module.

@@ -31,10 +31,3 @@ type Request struct {
 	Objects         int   // on the page, or received by the watch that has ended
 	Err             error // nil if the request succeeded
 }
-
-// trace calls f unless it is nil.
-func trace[T any](f func(T), with T) {
-	if f != nil {
-		f(with)
-	}
-}

@@ -2,20 +2,20 @@ package protocol
 
 import "slices"
 
-func (s Listing) page(in Page) (State, []Output) {
-	var out []Output
+func (s Listing) page(in Page) (State, Outputs) {
+	var out Outputs
 	if len(s.tokens) > 0 {
 		if in.Version != s.listVersion {
-			return s.inconsistent(), nil
+			return s.inconsistent(), Outputs{}
 		}
 	} else {
-		if stale := s.rejectStale(in.Version, false); stale != nil {
-			return stale, nil
+		if stale := s.Memory.rejectStale(in.Version, false); stale != nil {
+			return stale, Outputs{}
 		}
-		out = s.beginSnapshot(in.Version)
-		if s.silent {
-			s.silent, s.rules.InitialEvents = false, false
-			out = append(out, NoInitialEvents{errNoMarker})
+		out = s.Memory.beginSnapshot(in.Version)
+		if s.Memory.silent {
+			s.Memory.silent, s.Memory.rules.InitialEvents = false, false
+			out.NoInitialEvents = errNoMarker
 		}
 	}
 	if in.Duplicate {
@@ -24,9 +24,9 @@ func (s Listing) page(in Page) (State, []Output) {
 		s.duplicates = 0
 	}
 	if slices.Contains(s.tokens, in.Token) {
-		return s.inconsistent(), nil
+		return s.inconsistent(), Outputs{}
 	}
-	out = append(out, EmitPage{s.mode()})
+	out.Listed = s.Memory.listed(Deliver)
 	if in.Token != "" {
 		next := Listing{Memory: s.Memory, tokens: append(slices.Clip(s.tokens), in.Token), listVersion: in.Version,
 			duplicates: s.duplicates}
@@ -35,15 +35,15 @@ func (s Listing) page(in Page) (State, []Output) {
 		}
 		return next, out
 	}
-	out = append(out, s.endSnapshot(in.Version))
+	out.EndSnapshot = s.Memory.endSnapshot(in.Version)
 	return Connecting{Memory: s.Memory, pendingSynced: true}, out
 }
 
 // inconsistent begins the list again. Several of its pages count as several failures: the wait has to make up for the
 // requests.
 func (s Listing) inconsistent() State {
-	s.failures += min(len(s.tokens), maxTries)
-	return s.restart(false, Failure{Err: errInconsistent})
+	s.Memory.failures += min(len(s.tokens), maxTries)
+	return s.Memory.restart(false, Failure{Err: errInconsistent})
 }
 
 // rejectStale returns the State that follows if a snapshot must not be used because it is older than what was
@@ -68,81 +68,84 @@ func (m *Memory) rejectStale(version string, streamed bool) State {
 func (s Listing) failed(f Failure) State {
 	if len(s.tokens) == 0 {
 		switch {
-		case f.mayNotList() && s.rules.InitialEvents && !s.silent:
+		case f.mayNotList() && s.Memory.rules.InitialEvents && !s.Memory.silent:
 			// A caller that may watch but not list can only use streaming lists. It tries one at once; if that fails,
 			// there is a wait.
-			return s.snapshot(true)
-		case f.mayNotList() && s.rules.WantInitialEvents && (s.synced || s.brokenInitial < maxTries):
+			return s.Memory.snapshot(true)
+		case f.mayNotList() && s.Memory.rules.WantInitialEvents && (s.Memory.synced || s.Memory.brokenInitial < maxTries):
 			// Streaming lists are tried even if the server seemed to lack them: while servers are upgraded, some have
 			// them and some do not.
-			s.rules.InitialEvents = true
-			return s.restart(true, f)
-		case !s.synced && f.Refused():
+			s.Memory.rules.InitialEvents = true
+			return s.Memory.restart(true, f)
+		case !s.Memory.synced && f.Refused():
 			return Stopped{Err: f.Err}
 		}
-		return s.restart(false, f)
+		return s.Memory.restart(false, f)
 	}
 	s.tries++
-	if !s.synced && (f.Class == Unusable || f.Refused() && s.failures >= maxTries) {
+	if !s.Memory.synced && (f.Class == Unusable || f.Refused() && s.Memory.failures >= maxTries) {
 		return Stopped{Err: f.Err}
 	}
 	if f.Class == Expired || f.Refused() || s.tries >= maxTries {
 		// The server can't or won't continue this list, but may serve a new one. With a 410 it may offer a token that
 		// continues the list in the newest version. It is not used: such a list is not a snapshot of any version.
-		return s.restart(false, f)
+		return s.Memory.restart(false, f)
 	}
-	s.failures++
-	return s.retry(f, s)
+	s.Memory.failures++
+	return s.Memory.retry(f, s)
 }
 
-func (s ReadingInitial) frame(in Frame) (State, []Output) {
+func (s ReadingInitial) frame(in Frame) (State, Outputs) {
 	switch {
 	case in.Kind == AddedFrame && s.retain:
-		return s, []Output{RetainInitial{}}
+		return s, Outputs{Listed: Listed{Fate: Retain}}
 	case in.Kind == AddedFrame:
-		if s.minimum == "" || Before(s.minimum, in.Version) {
-			s.minimum = in.Version
+		if s.Memory.minimum == "" || Before(s.Memory.minimum, in.Version) {
+			s.Memory.minimum = in.Version
 		}
-		return s, []Output{EmitInitial{s.mode()}}
+		listed := s.Memory.listed(Gather)
+		return s, Outputs{Listed: listed}
 	case in.Kind != MarkerFrame || !Usable(in.Version):
 		// Initial events are ADDED, up to the marker. Anything else shows an ordinary watch.
 		return s.unsupported(errNoMarker)
 	}
-	if stale := s.rejectStale(in.Version, true); stale != nil {
-		return stale, nil
+	if stale := s.Memory.rejectStale(in.Version, true); stale != nil {
+		return stale, Outputs{}
 	}
-	var out []Output
+	var out Outputs
 	if s.retain {
-		out = append(s.beginSnapshot(in.Version), EmitPage{s.mode()})
+		out = s.Memory.beginSnapshot(in.Version)
 	}
-	out = append(out, s.endSnapshot(in.Version))
-	s.brokenInitial, s.silent = 0, false
-	next, synced := s.emitSynced()
-	return next, append(out, synced)
+	out.Listed = s.Memory.listed(Deliver)
+	out.EndSnapshot = s.Memory.endSnapshot(in.Version)
+	s.Memory.brokenInitial, s.Memory.silent = 0, false
+	next, synced := s.Memory.reachSynced()
+	out.Reached = synced
+	return next, out
 }
 
 // unsupported reads a list instead, now and for later snapshots.
-func (s ReadingInitial) unsupported(cause error) (State, []Output) {
-	s.rules.InitialEvents = false
-	s.brokenInitial++
-	return Listing{Memory: s.Memory}, []Output{NoInitialEvents{cause}}
+func (s ReadingInitial) unsupported(cause error) (State, Outputs) {
+	s.Memory.rules.InitialEvents = false
+	s.Memory.brokenInitial++
+	return Listing{Memory: s.Memory}, Outputs{NoInitialEvents: cause}
 }
 
 // fellSilent reads a list instead: the marker may never come, or the server may only be slow.
 func (s ReadingInitial) fellSilent() State {
-	s.brokenInitial++
-	s.silent = true
+	s.Memory.brokenInitial++
+	s.Memory.silent = true
 	return Listing{Memory: s.Memory}
 }
 
-func (s ReadingInitial) closed(in Closed) (State, []Output) {
+func (s ReadingInitial) closed(in Closed) (State, Outputs) {
 	if in.Cause.Err == nil {
 		in.Cause.Err = errClosed
 	}
 	if in.Cause.unsupported() {
 		return s.unsupported(in.Cause.Err)
 	}
-	return s.brokeOff(in.Cause), nil
+	return s.Memory.brokeOff(in.Cause), Outputs{}
 }
 
 // brokeOff handles a streaming list that failed or broke off. If part of it was delivered, a paged list follows: its

@@ -1,19 +1,19 @@
 package protocol
 
-import "time"
-
 // State is what the driver has to do next: one of [Listing], [Connecting], [ReadingInitial], [Streaming], [Probing],
 // [Waiting] and [Stopped].
 type State interface {
-	// Recall returns the Memory that the next State inherits, or false if the sequence has ended.
-	Recall() (Memory, bool)
+	recall() (Memory, bool)
 }
+
+// Recall returns the Memory that the State after s inherits, or false if the sequence has ended.
+func Recall(s State) (Memory, bool) { return s.recall() }
 
 type (
 	// Listing reads a list, a page at a time. Pages are delivered as differences from the index, so a list may begin
 	// again at any point.
 	Listing struct {
-		Memory
+		Memory      Memory
 		tokens      []string // of the pages after the first; the last one is read next
 		listVersion string   // resourceVersion of the pages read so far
 		tries       int      // failures of this page
@@ -21,7 +21,7 @@ type (
 	}
 	// Connecting opens a watch at Version, or one that begins with a snapshot (a streaming list, KEP-3157).
 	Connecting struct {
-		Memory
+		Memory  Memory
 		initial bool
 		// pendingSynced says that SYNCED is emitted once the watch is open, not earlier: the server may still refuse
 		// the watch. And client-go's fakes have no history: changes that a test makes on SYNCED are only seen by a
@@ -31,19 +31,19 @@ type (
 	// ReadingInitial receives the initial events of a streaming list, up to the bookmark that ends them. With retain,
 	// none is delivered until that bookmark shows that they are not older than what was delivered before.
 	ReadingInitial struct {
-		Memory
+		Memory Memory
 		retain bool
 	}
 	// Streaming receives events. Everything up to Version has been delivered.
 	Streaming struct {
-		Memory
+		Memory      Memory
 		frames      bool // this connection has sent something
 		unversioned bool // ... without a resourceVersion, so Version is stale
 	}
 	// Probing reads a list of one object before a watch is opened at Version: the server must answer, permit it, and
 	// not have gone back in time.
 	Probing struct {
-		Memory
+		Memory        Memory
 		pendingSynced bool // as in Connecting
 		stalled       bool // because the watch before it fell silent
 	}
@@ -77,7 +77,7 @@ func (s Connecting) PendingSynced() bool { return s.pendingSynced }
 
 // MaySkip reports whether the driver may skip events that change nothing for the caller, and pass one [Frame] of the
 // kind [SkippedFrame] in their place.
-func (s Streaming) MaySkip() bool { return !s.rules.Partial && !s.unversioned }
+func (s Streaming) MaySkip() bool { return !s.Memory.rules.Partial && !s.unversioned }
 
 // Stalled reports whether the wait is for an answer to the probe that follows a silent watch.
 func (s Waiting) Stalled() bool {
@@ -90,8 +90,8 @@ type Memory struct {
 	rules   Rules
 	synced  bool // SYNCED has been emitted
 	current bool // SYNCED has been emitted, and no gap was found since
-	place
-	streaks
+	place        // embedded, so that a rule names what it is about: m.version
+	streaks      // the same: m.failures
 }
 
 // place is how far the sequence has been delivered.
@@ -114,14 +114,13 @@ type streaks struct {
 	silent        bool // the last of the broken lists fell silent
 }
 
-// Recall returns m.
-func (m Memory) Recall() (Memory, bool) { return m, true }
-
-// Recall returns the Memory of the State after the wait.
-func (s Waiting) Recall() (Memory, bool) { return s.next.Recall() }
-
-// Recall returns false.
-func (Stopped) Recall() (Memory, bool) { return Memory{}, false }
+func (s Listing) recall() (Memory, bool)        { return s.Memory, true }
+func (s Connecting) recall() (Memory, bool)     { return s.Memory, true }
+func (s ReadingInitial) recall() (Memory, bool) { return s.Memory, true }
+func (s Streaming) recall() (Memory, bool)      { return s.Memory, true }
+func (s Probing) recall() (Memory, bool)        { return s.Memory, true }
+func (s Waiting) recall() (Memory, bool)        { return s.next.recall() }
+func (Stopped) recall() (Memory, bool)          { return Memory{}, false }
 
 // Version returns the resourceVersion up to which everything has been delivered.
 func (m Memory) Version() string { return m.version }
@@ -178,96 +177,3 @@ const (
 	GapRestarted   Reason = "restarted"
 	GapScope       Reason = "scope"
 )
-
-// Input is the result of what a State asked for: one of [Page], [Opened], [Frame], [Silent], [Closed], [Failed],
-// [Elapsed] and [GaveUp].
-type Input any
-
-type (
-	// Page is an answer to a list or a probe. In a Duplicate, every object was in the list before.
-	Page struct {
-		Version, Token string
-		Duplicate      bool
-	}
-	// Opened says that the server has accepted the watch.
-	Opened struct{}
-	// Frame is an event from the server: a change of an object, or a bookmark.
-	Frame struct {
-		Kind    FrameKind
-		Version string
-	}
-	// Silent says that nothing has arrived for so long that the connection may be dead.
-	Silent struct{}
-	// Closed says that the connection ended: how long After it was opened, and with which error of the server, if any.
-	Closed struct {
-		After   time.Duration
-		Planned bool // it ended when the server had been asked to end it
-		Cause   Failure
-	}
-	// Failed says that a list or a probe failed, or that the watch could not be opened.
-	Failed struct{ Failure }
-	// Elapsed says that the wait is over.
-	Elapsed struct{}
-	// GaveUp says that requests have failed for longer than the caller wants to retry them.
-	GaveUp struct{ After time.Duration }
-)
-
-// FrameKind says what a Frame is about.
-type FrameKind int
-
-const (
-	AddedFrame    FrameKind = iota
-	ChangedFrame            // MODIFIED or DELETED
-	BookmarkFrame           // BOOKMARK
-	MarkerFrame             // the BOOKMARK that ends the initial events
-	SkippedFrame            // stands for skipped events
-)
-
-// IsBookmark reports whether the Frame is a bookmark.
-func (k FrameKind) IsBookmark() bool { return k == BookmarkFrame || k == MarkerFrame }
-
-func (k FrameKind) isOfObject() bool { return k == AddedFrame || k == ChangedFrame }
-
-// Output is an event to emit, or a change to what the driver remembers. The driver carries out Outputs in order.
-type Output any
-
-type (
-	// EmitGap emits GAP. To is the version of the snapshot that follows, if it is known.
-	EmitGap struct {
-		Gap
-		To          string
-		HistoryLost bool
-	}
-	// BeginSnapshot forgets which objects an earlier snapshot had that broke off.
-	BeginSnapshot struct{}
-	// EmitPage emits the objects of the page that are new or changed.
-	EmitPage struct{ Mode }
-	// EmitInitial emits the object of the initial event if it is new or changed.
-	EmitInitial struct{ Mode }
-	// RetainInitial keeps the initial event, to be emitted as part of a page.
-	RetainInitial struct{}
-	// EndSnapshot emits DELETED for each object that the snapshot did not have. If Quiet, it only forgets the object.
-	EndSnapshot struct{ Quiet bool }
-	// EmitSynced emits SYNCED: everything that existed at Version has been delivered.
-	EmitSynced struct{ Version string }
-	// EmitEvent emits the event. Unless Version is empty, everything up to Version has then been delivered. A Replay is
-	// not newer than what was delivered, so it is emitted only if the index shows that it is news.
-	EmitEvent struct {
-		Version         string
-		Replay, Partial bool
-	}
-	// EmitBookmark emits BOOKMARK: everything up to Version has been delivered. Again says that an event, a snapshot or
-	// another bookmark has reached Version before.
-	EmitBookmark struct {
-		Version string
-		Again   bool
-	}
-	// NoInitialEvents remembers that the server has no streaming lists.
-	NoInitialEvents struct{ Cause error }
-)
-
-// Mode says which objects of a snapshot are delivered.
-type Mode struct {
-	Quiet bool   // none: they are only entered into the index
-	Since string // if set, objects that are unknown to the index and not newer than this are not emitted
-}

@@ -80,59 +80,60 @@ func Start(r Rules, b Beginning) State {
 }
 
 // Step returns the State that follows s after an Input, and the Outputs on the way there. An Input that s does not
-// expect is a mistake of the driver: it ends the sequence with an error.
-func Step(s State, in Input) (State, []Output) {
+// expect is a mistake of the driver: it ends the sequence with an error. Neither s nor in is changed.
+func Step(s State, in Input) (State, Outputs) {
 	switch s := s.(type) {
 	case Listing:
 		switch in := in.(type) {
 		case Page:
 			return s.page(in)
 		case Failed:
-			return s.failed(in.Failure), nil
+			return s.failed(in.Cause), Outputs{}
 		}
 	case Connecting:
 		switch in := in.(type) {
 		case Opened:
 			return s.opened()
 		case Failed:
-			return s.failed(in.Failure)
+			return s.failed(in.Cause)
 		}
 	case ReadingInitial:
 		switch in := in.(type) {
 		case Frame:
 			return s.frame(in)
 		case Silent:
-			return s.fellSilent(), nil
+			return s.fellSilent(), Outputs{}
 		case Closed:
 			return s.closed(in)
 		}
 	case Streaming:
 		switch in := in.(type) {
 		case Frame:
-			return s.frame(in)
+			next, out := s.Frame(in)
+			return next, out
 		case Silent:
-			return s.fellSilent()
+			return s.fellSilent(), Outputs{}
 		case Closed:
-			return s.closed(in)
+			return s.closed(in), Outputs{}
 		}
 	case Probing:
 		switch in := in.(type) {
 		case Page:
-			return s.page(in)
+			return s.page(in), Outputs{}
 		case Failed:
-			return s.failed(in.Failure), nil
+			return s.failed(in.Cause), Outputs{}
 		}
 	case Waiting:
 		switch in := in.(type) {
 		case Elapsed:
-			return s.next, nil
+			return s.next, Outputs{}
 		case GaveUp:
-			return Stopped{Err: s.Cause.Err, GaveUp: in}, nil
+			return Stopped{Err: s.Cause.Err, GaveUp: in}, Outputs{}
 		}
 	case Stopped:
-		return s, nil
+		return s, Outputs{}
 	}
-	return Stopped{Err: fmt.Errorf("stream: unexpected %T in state %T: please report this bug", in, s)}, nil
+	return Stopped{Err: fmt.Errorf("stream: unexpected %T in state %T: please report this bug", in, s)}, Outputs{}
 }
 
 // resume opens a watch at version, after a probe of the server where that is possible.
@@ -212,37 +213,39 @@ func (m *Memory) isBehind(version string) (behind, sure bool) {
 func (m *Memory) forgetVersions() { m.version, m.minimum, m.since = "", "", "" }
 
 // beginSnapshot begins to deliver the snapshot of version to. If the version is not known yet, to is empty.
-func (m *Memory) beginSnapshot(to string) []Output {
-	var out []Output
+func (m *Memory) beginSnapshot(to string) (out Outputs) {
 	if m.gap != nil {
-		out = append(out, EmitGap{*m.gap, to, m.Partial() || m.Unclean()})
+		out.Gap = &EmitGap{*m.gap, to, m.Partial() || m.Unclean()}
 	}
 	m.gap, m.begun = nil, false
 	if to != "" {
 		m.minimum = to
 	}
-	return append(out, BeginSnapshot{})
-}
-
-// mode returns which objects of the snapshot are delivered, and notes that delivery has begun.
-func (m *Memory) mode() Mode {
-	m.begun = m.begun || !m.rules.Quiet
-	return Mode{m.rules.Quiet, m.since}
-}
-
-// endSnapshot ends a snapshot: everything up to version has been delivered.
-func (m *Memory) endSnapshot(version string) Output {
-	out := EndSnapshot{m.rules.Quiet}
-	m.place = place{version: version, gap: m.gap}
-	m.rules.Partial, m.rules.Unclean = false, false
+	out.BeginSnapshot = true
 	return out
 }
 
-// emitSynced returns the SYNCED after a snapshot, once the snapshot has been delivered and the watch is open, and the
+// listed returns what becomes of objects of the snapshot, and notes that delivery has begun.
+func (m *Memory) listed(f Fate) Listed {
+	m.begun = m.begun || !m.rules.Quiet
+	return Listed{f, m.rules.Quiet, m.since}
+}
+
+// endSnapshot ends a snapshot: everything up to version has been delivered.
+func (m *Memory) endSnapshot(version string) Ending {
+	m.place = place{version: version, gap: m.gap}
+	m.rules.Partial, m.rules.Unclean = false, false
+	if m.rules.Quiet {
+		return OnlyForgotten
+	}
+	return EmitDeleted
+}
+
+// reachSynced returns the SYNCED after a snapshot, once the snapshot has been delivered and the watch is open, and the
 // next State.
-func (m Memory) emitSynced() (State, Output) {
+func (m Memory) reachSynced() (State, Reached) {
 	m.synced, m.current, m.rules.Quiet = true, true, false
-	out := EmitSynced{m.version}
+	out := Reached{Synced, m.version}
 	if m.rules.UntilSynced {
 		return Stopped{}, out
 	}

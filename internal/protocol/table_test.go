@@ -62,3 +62,30 @@ func notCurrent(m *Memory)      { m.current = false }
 func gapped(r Reason, from string) tweak {
 	return func(m *Memory) { m.gap, m.current = &Gap{r, from}, false }
 }
+
+// output is a part of the Outputs of a transition.
+type output func(*Outputs)
+
+func gap(r Reason, from, to string, historyLost bool) output {
+	return func(o *Outputs) { o.Gap = &EmitGap{Gap{r, from}, to, historyLost} }
+}
+
+func noInitialEvents(cause error) output { return func(o *Outputs) { o.NoInitialEvents = cause } }
+func listed(l Listed) output             { return func(o *Outputs) { o.Listed = l } }
+func entered(f Fate) output              { return listed(Listed{Fate: f, Quiet: true}) }
+func begins(o *Outputs)                  { o.BeginSnapshot = true }
+func retained(o *Outputs)                { o.Listed.Fate = Retain }
+func gathered(o *Outputs)                { o.Listed.Fate = Gather }
+func delivered(o *Outputs)               { o.Listed.Fate = Deliver }
+func ends(o *Outputs)                    { o.EndSnapshot = EmitDeleted }
+func forgets(o *Outputs)                 { o.EndSnapshot = OnlyForgotten }
+
+// event is an event that is emitted if it is news.
+func event(e Event) output {
+	e.Emit = true
+	return func(o *Outputs) { o.Event = e }
+}
+
+func reaches(as Milestone, version string) output {
+	return func(o *Outputs) { o.Reached = Reached{as, version} }
+}

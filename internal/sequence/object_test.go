@@ -1,4 +1,4 @@
-package stream
+package sequence
 
 import (
 	"math"
@@ -38,7 +38,7 @@ func TestEqualContentHasEqualHashes(t *testing.T) {
 func TestInferredObjectHasWhatTheIndexKnows(t *testing.T) {
 	r := gvr.Resource{Kind: "Widget"}
 	r.Group, r.Version = "example.com", "v1"
-	w := &worker{activeRun: &activeRun{Stream: &Stream{target: target{resource: r}}}}
+	target := NewTarget(Config{Resource: r})
 	for _, tt := range []struct {
 		entry index.Entry
 		want  map[string]any
@@ -51,7 +51,7 @@ func TestInferredObjectHasWhatTheIndexKnows(t *testing.T) {
 			map[string]any{"namespace": "ns", "name": "b"}, "a content hash is not delivered as a resourceVersion"},
 	} {
 		want := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": tt.want}
-		if diff := cmp.Diff(want, w.inferred(&tt.entry).decoded.Object); diff != "" {
+		if diff := cmp.Diff(want, target.inferred(&tt.entry).body.decoded.Object); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 		}
 	}

@@ -1,4 +1,4 @@
-package stream
+package sequence
 
 import (
 	"strings"

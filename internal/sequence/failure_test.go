@@ -1,4 +1,4 @@
-package stream
+package sequence
 
 import (
 	"errors"
@@ -70,5 +70,5 @@ func wrapped(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &RequestError{Verb: "watch", Err: err}
+	return fmt.Errorf("cannot watch: %w", err)
 }

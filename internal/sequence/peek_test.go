@@ -1,4 +1,4 @@
-package stream
+package sequence
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func (w *endlessWatch) Next() (ev client.Event, ok, over bool) {
 // Objects are read ahead up to a number and a size, counted with those that were read before.
 func TestPeekObjectsIsBounded(t *testing.T) {
 	for size, want := range map[int]int{1: client.Buffer, 1 << 20: 16, 64 << 20: 1} {
-		c := &connection{worker: &worker{activeRun: &activeRun{Stream: &Stream{}}}, watch: &endlessWatch{size: size}}
+		c := &connection{scope: scope{target: NewTarget(Config{})}, watch: &endlessWatch{size: size}}
 		for range 2 {
 			if got := len(c.peekObjects()); got != want {
 				t.Errorf("of objects of %d bytes, %d are read ahead, want %d", size, got, want)

@@ -1,4 +1,4 @@
-package stream
+package sequence
 
 import (
 	"encoding/json"
@@ -7,9 +7,11 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -19,14 +21,20 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
-// object is a received object with its index entry, whose Version identifies the object's state.
-type object struct {
-	body
-	index.Entry
-	verdict client.Verdict // of Options.Select, if it was called before the object was decoded
+// objectEvent is an event of a watch about an object.
+type objectEvent struct {
+	object object
+	kind   watch.EventType
 }
 
-// body is an object as Event has it: decoded, or as JSON.
+// object is a received object with its index entry, whose Version identifies the object's state.
+type object struct {
+	index.Entry // embedded: the object is the one of this entry
+	body        body
+	verdict     client.Verdict // of Config.Select, if it was called before the object was decoded
+}
+
+// body is an object as a Step has it: decoded, or as JSON.
 type body struct {
 	decoded *unstructured.Unstructured
 	json    []byte
@@ -43,15 +51,61 @@ func (b body) size() int64 {
 	return size.Of(b.decoded.Object)
 }
 
+// Meta is the access to metadata of stream.Meta.
+type Meta interface {
+	GetNamespace() string
+	GetName() string
+	GetUID() types.UID
+	GetResourceVersion() string
+	GetGeneration() int64
+	GetCreationTimestamp() metav1.Time
+	GetDeletionTimestamp() *metav1.Time
+	GetLabels() map[string]string
+	GetAnnotations() map[string]string
+	GetFinalizers() []string
+	GetOwnerReferences() []metav1.OwnerReference
+}
+
 func (o object) meta() Meta {
-	if o.decoded != nil {
-		return o.decoded
+	if o.body.decoded != nil {
+		return o.body.decoded
 	}
-	return decode.NewMeta(o.json)
+	return decode.NewMeta(o.body.json)
 }
 
 // noVersion is the prefix of a Version that is a hash instead of a resourceVersion.
 const noVersion = "#"
+
+// accept converts an object, decoded or raw, or returns an error if it has no name or namespace.
+func (t *Target) accept(o *unstructured.Unstructured, raw decode.Raw) (object, error) {
+	var accepted object
+	switch {
+	case raw.ResourceVersion != "":
+		accepted = receivedWith(o, raw)
+	case raw.JSON != nil:
+		var err error
+		if o, err = decode.Decode(raw.JSON); err != nil {
+			return object{}, err
+		}
+		accepted = received(o)
+	case t.Fake:
+		accepted = receivedFromFake(o)
+	default:
+		accepted = received(o)
+	}
+	if accepted.Name == "" || t.Resource.Namespaced && accepted.Namespace == "" && !t.Fake {
+		return object{}, errNameless
+	}
+	var err error
+	switch {
+	case t.Objects == client.Metadata:
+		accepted.body.decoded = t.typeMeta.metadataOf(accepted.body.decoded)
+	case t.Objects == client.Raw && accepted.body.json == nil:
+		accepted.body.json, err = json.Marshal(accepted.body.decoded.Object)
+		accepted.body.decoded = nil
+	}
+	return accepted, err
+}
 
 // received returns an object from a server's answer.
 func received(o *unstructured.Unstructured) object {
@@ -85,6 +139,14 @@ func identify(o *unstructured.Unstructured) index.Entry {
 	}
 	name := types.NamespacedName{Namespace: text("namespace"), Name: text("name")}
 	return index.Entry{NamespacedName: name, UID: types.UID(text("uid")), Version: text("resourceVersion")}
+}
+
+// selects reports whether an object is selected.
+func (t *Target) selects(o object) bool {
+	if o.verdict != client.Unasked {
+		return o.verdict == client.Selected
+	}
+	return (t.Matches == nil || t.Matches(o.body.decoded)) && (t.Select == nil || t.Select(o.meta()))
 }
 
 // unversioned reports whether the Version is a hash.
@@ -149,16 +211,16 @@ func (t typeMeta) metadataOf(o *unstructured.Unstructured) *unstructured.Unstruc
 }
 
 // inferred returns the object of an inferred DELETED.
-func (w *worker) inferred(e *index.Entry) object {
+func (t *Target) inferred(e *index.Entry) object {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
-	o.SetGroupVersionKind(w.resource.GroupVersionKind())
+	o.SetGroupVersionKind(t.Resource.GroupVersionKind())
 	o.SetNamespace(e.Namespace)
 	o.SetName(e.Name)
 	o.SetUID(e.UID)
 	if !strings.HasPrefix(e.Version, noVersion) {
 		o.SetResourceVersion(e.Version)
 	}
-	if w.options.Objects == Raw {
+	if t.Objects == client.Raw {
 		text, _ := json.Marshal(o.Object) // it has only strings
 		return object{body: body{json: text}, Entry: *e}
 	}

@@ -1,4 +1,4 @@
-package stream
+package sequence
 
 import (
 	"strconv"
@@ -9,22 +9,22 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// filter returns a function that calls Options.Select with the metadata of an event before the object is decoded. A
+// filter returns a function that calls Config.Select with the metadata of an event before the object is decoded. A
 // rejected object is decoded only if a DELETED may have to be reported for it.
-func (w *worker) filter() client.Filter {
-	if w.options.Select == nil {
+func (r *requests) filter() client.Filter {
+	if r.scope.target.Select == nil {
 		return nil
 	}
 	return func(s *decode.MetadataView) client.Choice {
-		selected := w.options.Select(s)
+		selected := r.scope.target.Select(s)
 		namespace, name, version := s.Identity()
 		switch {
 		case selected:
 			return client.DecodeSelected
 		// Earlier events that have arrived may not be in the index yet.
-		case s.Broken(), w.conn.arrived.reading, w.index.HasName(namespace, name):
+		case s.Broken(), r.watch.arrived.reading, r.knows(namespace, name):
 			return client.DecodeRejected
-		case w.conn.skipped.skip(version):
+		case r.watch.skipped.skip(version):
 			return client.Skip
 		}
 		return client.IdentityOnly

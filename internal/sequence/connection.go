@@ -1,4 +1,4 @@
-package stream
+package sequence
 
 import (
 	"context"
@@ -30,7 +30,8 @@ var (
 
 // connection is a watch that the server has accepted.
 type connection struct {
-	worker   *worker
+	scope    scope
+	inbox    *inbox
 	watch    client.Watch
 	cancel   context.CancelCauseFunc // of the watch
 	opened   time.Time
@@ -39,7 +40,6 @@ type connection struct {
 	arrived arrived       // events that were not received yet
 	skipped skipped       // events that the filter skipped
 	silence time.Duration // how long the watch has received nothing, in all
-	last    objectEvent   // the event last received
 	end     Request       // filled in until the watch ends
 }
 
@@ -49,19 +49,6 @@ type arrived struct {
 	reading bool // peekObjects is reading from the watch
 }
 
-// objectEvent is an event of the watch about an object.
-type objectEvent struct {
-	object
-	kind Type
-}
-
-// takeLast returns the object of the last event and forgets it, so that its memory can be freed.
-func (c *connection) takeLast() object {
-	last := c.last.object
-	c.last = objectEvent{}
-	return last
-}
-
 // receive waits for the next frame, or for another input: the end of the watch or, if nothing arrives within timeout,
 // Silent.
 func (c *connection) receive(ctx context.Context, timeout time.Duration) (f protocol.Frame, other protocol.Input) {
@@ -69,7 +56,7 @@ func (c *connection) receive(ctx context.Context, timeout time.Duration) (f prot
 	if ok { // a busy watch needs no timer
 		return f, other
 	}
-	if c.worker.fake {
+	if c.scope.target.Fake {
 		timeout = math.MaxInt64 // client-go's fake may be silent for ever
 	}
 	began := time.Now()
@@ -116,7 +103,7 @@ func (c *connection) poll() (f protocol.Frame, other protocol.Input, ok bool) {
 
 func (c *connection) closed(err error) protocol.Input {
 	if err != nil {
-		err = c.worker.requestError("watch", err)
+		err = c.scope.requestError("watch", err)
 	}
 	c.end.Err = err
 	open := time.Since(c.opened)
@@ -150,8 +137,8 @@ func (c *connection) read(ev *client.Event) (f protocol.Frame, err error) {
 	if err != nil {
 		return f, err
 	}
-	o.verdict, o.memory = ev.Verdict, ev.Memory
-	c.last = objectEvent{o, Type(ev.Type)}
+	o.verdict, o.body.memory = ev.Verdict, ev.Memory
+	c.inbox.event = objectEvent{o, ev.Type}
 	f.Kind = protocol.ChangedFrame
 	if ev.Type == watch.Added {
 		f.Kind = protocol.AddedFrame
@@ -165,12 +152,12 @@ func (c *connection) read(ev *client.Event) (f protocol.Frame, err error) {
 
 // object converts the object of an event, or returns an error if it cannot be used.
 func (c *connection) object(u *unstructured.Unstructured, raw decode.Raw) (object, error) {
-	o, err := c.worker.accept(u, raw)
+	o, err := c.scope.target.accept(u, raw)
 	if err != nil {
 		return o, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	rv := o.resourceVersion()
-	if !protocol.Usable(rv) && !c.worker.fake {
+	if !protocol.Usable(rv) && !c.scope.target.Fake {
 		return o, fmt.Errorf("%w: invalid resourceVersion %q of its object", errUnreadable, rv)
 	}
 	return o, nil
@@ -178,8 +165,61 @@ func (c *connection) object(u *unstructured.Unstructured, raw decode.Raw) (objec
 
 func (c *connection) count(kind watch.EventType, rv string) {
 	c.end.Objects++
-	trace(c.worker.options.Trace.FrameReceived,
-		Event{Namespace: c.worker.namespace, Type: Type(kind), ResourceVersion: rv})
+	if received := c.scope.target.Hooks.FrameReceived; received != nil {
+		received(c.scope.namespace, kind, rv)
+	}
+}
+
+// next returns the first event that peekObjects has read, if any.
+func (c *connection) next() (client.Event, bool) {
+	if len(c.arrived.events) == 0 {
+		return client.Event{}, false
+	}
+	ev := c.arrived.events[0]
+	c.arrived.events[0] = client.Event{} // so that its memory can be freed
+	c.arrived.events = c.arrived.events[1:]
+	return ev, true
+}
+
+// readable are the types of events that may carry an object.
+var readable = []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}
+
+// peekObjects returns the objects of the ADDED and MODIFIED that have arrived and were not received yet. It stops at an
+// unreadable event, because the watch ends there.
+func (c *connection) peekObjects() []object {
+	c.arrived.reading = true
+	defer func() { c.arrived.reading = false }()
+	bytes := int64(0)
+	for _, ev := range c.arrived.events {
+		bytes += ev.Size()
+	}
+	for len(c.arrived.events) < client.Buffer && bytes < client.BufferBytes {
+		ev, ok, _ := c.watch.Next()
+		if !ok {
+			break
+		}
+		c.arrived.events = append(c.arrived.events, ev)
+		bytes += ev.Size()
+	}
+	var objects []object
+	for _, ev := range c.arrived.events {
+		u, _ := ev.Object.(*unstructured.Unstructured)
+		if u == nil && ev.Raw.JSON == nil || !slices.Contains(readable, ev.Type) {
+			break
+		}
+		if ev.Type == watch.Bookmark {
+			continue
+		}
+		o, err := c.object(u, ev.Raw)
+		if err != nil {
+			break
+		}
+		if ev.Type != watch.Deleted {
+			o.verdict = ev.Verdict
+			objects = append(objects, o)
+		}
+	}
+	return objects
 }
 
 // errorOf returns the error in an ERROR event.

@@ -1,0 +1,336 @@
+package sequence
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
+)
+
+// delivery carries out what the protocol decides about the objects in the inbox.
+type delivery struct {
+	target *Target
+	run    *Run
+	door   Door
+	log    *slog.Logger
+	inbox  *inbox
+	index  *index.Index
+	acking acking
+	report *report
+
+	step       Step      // the last one; Namespace never changes
+	movesTo    string    // the version of the sequence after the current event
+	upToDateAt time.Time // when the sequence was last known to be up to date
+	// infers: a Gap has been delivered in this run, so that what any later snapshot adds is inferred.
+	infers   bool
+	lastName types.NamespacedName // the greatest name on the pages of this snapshot so far
+}
+
+// inTurn runs f while no other Worker is in its turn. Stream.Position relies on two rules:
+//
+//   - While the loop body runs, the indexes of all Workers have only objects that were delivered or are being
+//     delivered.
+//   - Once f has begun, all that it enters into the index is delivered, even if ctx ends meanwhile.
+func (d *delivery) inTurn(ctx context.Context, f func() error) error {
+	if d.door.Turn != nil {
+		return d.door.Turn(ctx, f)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return f()
+}
+
+// outputs carries out Outputs, but for their Event. Each is carried out in one turn, or if it is about several objects,
+// in one turn for each.
+func (d *delivery) outputs(ctx context.Context, out protocol.Outputs) (err error) {
+	if cause := out.NoInitialEvents; cause != nil {
+		d.target.noInitialEvents.Store(true)
+		d.log.DebugContext(ctx, "the server has no streaming lists: reading pages from now on", "cause", cause)
+	}
+	if out.Gap != nil {
+		err = d.inTurn(ctx, func() error { return d.gap(out.Gap) })
+	}
+	if out.BeginSnapshot && err == nil {
+		err = d.inTurn(ctx, d.beginSnapshot)
+	}
+	if out.Listed.Fate != protocol.NoneListed && err == nil {
+		err = d.listed(ctx, out.Listed)
+	}
+	if out.EndSnapshot != protocol.NotEnded && err == nil {
+		err = d.endSnapshot(ctx, out.EndSnapshot)
+	}
+	if out.Reached.As != protocol.NoMilestone && err == nil {
+		err = d.reached(ctx, out.Reached)
+	}
+	return err
+}
+
+func (d *delivery) gap(g *protocol.EmitGap) error {
+	if g.Gap.Reason == protocol.GapRewound {
+		d.index.Distrust()
+	}
+	d.infers = true
+	return d.emit(Step{Kind: Gap, Gap: &Break{
+		Reason: g.Gap.Reason, From: g.Gap.From, To: g.To, HistoryLost: g.HistoryLost, Duration: time.Since(d.upToDateAt),
+	}}, false)
+}
+
+func (d *delivery) beginSnapshot() error {
+	// Until the snapshot ends, the index does not match any version.
+	d.report.resourceVersion("")
+	d.lastName = types.NamespacedName{}
+	d.acking.pass()
+	d.index.BeginList()
+	return nil
+}
+
+// listed decides about objects of a snapshot. Initial events are gathered only to be written ahead together.
+func (d *delivery) listed(ctx context.Context, l protocol.Listed) error {
+	switch l.Fate {
+	case protocol.Retain:
+		d.inbox.gather()
+		return nil
+	case protocol.Gather:
+		o := d.inbox.gather()
+		if d.acking.writesAhead() {
+			d.inbox.memory += o.body.size()
+			if len(d.inbox.page) < d.target.Requests.PageSize && d.inbox.memory < client.BufferBytes {
+				return nil
+			}
+		}
+	}
+	page := d.inbox.takePage()
+	if err := d.writePageAhead(ctx, page, l); err != nil {
+		return err
+	}
+	for i, o := range page {
+		page[i] = object{} // so that its memory can be freed
+		if err := d.inTurn(ctx, func() error { return d.object(ctx, o, l) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// object delivers an object of a snapshot, if it is new or changed.
+func (d *delivery) object(ctx context.Context, o object, l protocol.Listed) error {
+	defer d.acking.pass()
+	from := index.Listed
+	if d.index.Saw(o.NamespacedName) {
+		from = index.Replayed // the server sent the object twice
+	}
+	if isOnlyEntered(o, l) {
+		return d.index.Put(o.Entry, d.target.selects(o), from, nil)
+	}
+	return d.index.Put(o.Entry, d.target.selects(o), from, func(c index.Change) error {
+		return d.change(ctx, c, o, true)
+	})
+}
+
+// isOnlyEntered reports whether an object of a snapshot is entered into the index without being delivered.
+func isOnlyEntered(o object, l protocol.Listed) bool {
+	return l.Quiet || l.Since != "" && protocol.NotAfter(o.Version, l.Since)
+}
+
+// sawAll reports whether the pages before this one had all of its objects. For objects that the index does not have, it
+// relies on servers that list in the order of names.
+func (d *delivery) sawAll() bool {
+	all := true
+	for _, o := range d.inbox.page {
+		n, last := o.NamespacedName, d.lastName
+		if cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
+			d.lastName, all = n, false
+		} else if d.target.selects(o) && !d.index.Saw(n) {
+			all = false
+		}
+	}
+	return all
+}
+
+func (d *delivery) endSnapshot(ctx context.Context, how protocol.Ending) error {
+	return d.inTurn(ctx, func() error {
+		if how == protocol.OnlyForgotten {
+			return d.index.EndList(nil)
+		}
+		return d.index.EndList(func(c index.Change) error { return d.change(ctx, c, object{}, true) })
+	})
+}
+
+// reached emits SYNCED or BOOKMARK: everything up to a version has been delivered.
+func (d *delivery) reached(ctx context.Context, r protocol.Reached) error {
+	kind := Bookmark
+	switch r.As {
+	case protocol.Synced:
+		kind = Synced
+		if err := d.acking.writeSynced(ctx, r.Version); err != nil { // not in a turn, as others need not wait
+			return err
+		}
+	case protocol.Bookmark:
+		if !d.run.Bookmarks && !d.run.EveryBookmark {
+			return nil
+		}
+	case protocol.BookmarkAgain:
+		if !d.run.EveryBookmark {
+			return nil
+		}
+	}
+	return d.inTurn(ctx, func() error {
+		if kind == Synced {
+			d.log.DebugContext(ctx, "synced", "resourceVersion", r.Version)
+			d.upToDateAt = time.Now()
+			d.report.synced()
+		}
+		d.report.resourceVersion(r.Version)
+		return d.emit(Step{Kind: kind, ResourceVersion: r.Version}, false)
+	})
+}
+
+// events returns a function that delivers the event in the inbox, and forgets it. It serves all events of a watch,
+// because a new closure for each would take memory.
+func (d *delivery) events(ctx context.Context) func(protocol.Event) error {
+	var now protocol.Event
+	change := func(c index.Change) error { return d.change(ctx, c, d.inbox.event.object, false) }
+	deliver := func() error { return d.event(ctx, now, change) }
+	return func(e protocol.Event) error {
+		now = e
+		return d.inTurn(ctx, deliver)
+	}
+}
+
+// event delivers the event in the inbox, through change if the index has made something of it.
+func (d *delivery) event(ctx context.Context, e protocol.Event, change index.Deliver) error {
+	last := &d.inbox.event
+	d.movesTo = e.Version
+	defer func() { d.movesTo, *last = "", objectEvent{} }() // so that the object's memory can be freed
+	if e.Partial && !e.Replay && !d.index.Has(last.object.Entry) {
+		return d.unknown(ctx, *last)
+	}
+	from := index.Happened
+	if e.Replay {
+		from = index.Replayed
+	}
+	if last.kind == watch.Deleted {
+		return d.index.Remove(last.object.Entry, from, change)
+	}
+	return d.index.Put(last.object.Entry, d.target.selects(last.object), from, change)
+}
+
+// unknown delivers the event of an object that is not in the index, but may have existed before the start. With a
+// Select the object may not have been selected before, so it is ADDED.
+func (d *delivery) unknown(ctx context.Context, ev objectEvent) error {
+	if !d.target.selects(ev.object) {
+		return nil
+	}
+	kind := ev.kind
+	if kind != watch.Deleted {
+		if err := d.index.Put(ev.object.Entry, true, index.Happened, nil); err != nil {
+			return err
+		}
+		if d.target.Select != nil {
+			kind = watch.Added
+		}
+	}
+	return d.change(ctx, index.Change{Kind: kind}, ev.object, false)
+}
+
+// change emits a change. One that is not inferred has the object o.
+func (d *delivery) change(ctx context.Context, c index.Change, o object, listed bool) error {
+	inferred := false
+	switch {
+	case c.Gone != nil:
+		o, inferred = d.target.inferred(c.Gone), true
+	case c.Left != nil && listed:
+		// It is unknown when, and at which version, the object stopped matching: it is handled as if it were gone.
+		o, inferred = d.target.inferred(c.Left), true
+	case listed:
+		// An object of the first snapshot is not inferred, but a change since an earlier snapshot is.
+		inferred = d.infers || c.Kind != watch.Added
+	}
+	if d.movesTo != "" && !inferred { // an inferred DELETED comes before the event of this version
+		d.report.resourceVersion(d.movesTo)
+	}
+	err := d.emit(Step{
+		Kind: Kind(c.Kind), Object: o.body.decoded, JSON: o.body.json, Memory: o.body.memory,
+		ResourceVersion: o.resourceVersion(), Inferred: inferred,
+	}, c.Pending || c.Kind == watch.Added && d.report.unclean())
+	if err != nil {
+		return err
+	}
+	return context.Cause(ctx) // nil, or the index must make no further change
+}
+
+// emit emits a Step. mayBeKnown says that it is the ADDED of an object that an earlier run may have delivered.
+func (d *delivery) emit(s Step, mayBeKnown bool) error {
+	s.Namespace, s.Mark = d.report.namespace, d.acking.mark(mayBeKnown)
+	d.step = s
+	defer func() { d.step = Step{} }() // so that the object's memory can be freed
+	return d.door.Emit(&d.step)
+}
+
+// moved reports how far everything has been delivered. No version can be resumed from inside a snapshot. Until the Gap
+// is emitted, the position stays before the gap.
+func (d *delivery) moved(m protocol.Memory) {
+	if m.Resumable() {
+		d.report.position(m.Version(), m.Partial(), m.Unclean())
+		d.acking.pass()
+	}
+}
+
+// writePageAhead writes the new objects of a page to the checkpoint.
+func (d *delivery) writePageAhead(ctx context.Context, page []object, l protocol.Listed) error {
+	if !d.acking.writesAhead() {
+		return nil
+	}
+	var fresh []checkpoint.Object
+	for _, o := range page {
+		if !isOnlyEntered(o, l) && d.isNew(o) {
+			fresh = append(fresh, objectOf(o.Entry))
+		}
+	}
+	return d.acking.writeAhead(ctx, fresh)
+}
+
+// writeEventAhead writes to the checkpoint what must be there before the event in the inbox is delivered: the version
+// of SYNCED, if it is acked, and the object, if it is new. If the object requires a commit, the new objects of later
+// events that have already arrived share it: peek puts them into the inbox.
+func (d *delivery) writeEventAhead(ctx context.Context, e protocol.Event, peek func()) error {
+	if err := d.acking.writeVersion(ctx); err != nil {
+		return err
+	}
+	ev := &d.inbox.event
+	if !d.acking.writesAhead() || ev.kind == watch.Deleted || e.Replay || !d.isNew(ev.object) {
+		return nil
+	}
+	first := unversioned(ev.object.Entry)
+	fresh := []checkpoint.Object{objectOf(first)}
+	if !d.acking.isWritten(first) {
+		seen := map[index.Entry]bool{first: true}
+		peek()
+		for _, o := range d.inbox.takeComing() {
+			// A replay of an unknown object is not delivered.
+			replay := protocol.NotAfter(o.Version, e.Version) && !d.index.Has(o.Entry)
+			if k := unversioned(o.Entry); !replay && !seen[k] && d.isNew(o) {
+				seen[k] = true
+				fresh = append(fresh, objectOf(k))
+			}
+		}
+	}
+	return d.acking.writeAhead(ctx, fresh)
+}
+
+func unversioned(e index.Entry) index.Entry {
+	e.Version = ""
+	return e
+}
+
+// isNew reports whether an object will be delivered and has no entry yet.
+func (d *delivery) isNew(o object) bool { return !d.index.Has(o.Entry) && d.target.selects(o) }

@@ -1,0 +1,76 @@
+package sequence
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
+)
+
+// failure classifies an error for the protocol, by types and codes, never by messages.
+func failure(err error) protocol.Failure {
+	f := protocol.Failure{Err: err}
+	if err == nil {
+		return f
+	}
+	f.Class, f.RetryAfter = classOf(err), retryAfter(err)
+	return f
+}
+
+func classOf(err error) protocol.Class {
+	if _, refused := errors.AsType[*guard.Error](err); refused {
+		return protocol.Unusable
+	}
+	switch {
+	case errors.Is(err, errUnreadable):
+		return protocol.Unreadable
+	case errors.Is(err, errNoVersion), errors.Is(err, errNameless), errors.Is(err, errNotList):
+		return protocol.Unusable
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err): // 410 Gone, and 410 Expired in ERROR events
+		return protocol.Expired
+	case apierrors.IsBadRequest(err):
+		return protocol.BadRequest
+	case apierrors.IsUnauthorized(err):
+		return protocol.Unauthorized
+	case apierrors.IsForbidden(err):
+		return protocol.Forbidden
+	case apierrors.IsNotFound(err):
+		return protocol.NotFound
+	case apierrors.IsMethodNotSupported(err):
+		return protocol.NotAllowed
+	case apierrors.IsInvalid(err):
+		return protocol.Invalid
+	}
+	switch code := statusCode(err); {
+	case code == http.StatusNotImplemented:
+		return protocol.NotImplemented
+	case code >= http.StatusInternalServerError:
+		return protocol.ServerError
+	}
+	return protocol.Transient
+}
+
+func statusCode(err error) int32 {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return 0
+	}
+	return status.Status().Code
+}
+
+// retryAfter returns how long the server asks to wait, in a header or in a Status.
+func retryAfter(err error) time.Duration {
+	if paced, ok := errors.AsType[*client.RetryAfterError](err); ok {
+		return min(paced.After, protocol.MaxRetryAfter)
+	}
+	seconds, ok := apierrors.SuggestsClientDelay(err)
+	if !ok || seconds <= 0 {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, protocol.MaxRetryAfter)
+}

@@ -1,0 +1,313 @@
+package sequence
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
+	"github.com/gvrwatch/gvrwatch/internal/client"
+	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
+)
+
+// Worker makes the sequence of one namespace, or of the cluster: it does what its State says, passes the result to the
+// protocol, and carries out the Outputs. It has no goroutine of its own but to read a page ahead. One goroutine at a
+// time may call Begin, Continue, Enter, Stand and Run; any may call Status and Position.
+type Worker struct {
+	target   *Target
+	run      *Run
+	state    protocol.State
+	requests requests
+	inbox    inbox
+	pacing   pacing
+	delivery delivery
+	report   report
+}
+
+// New returns a Worker for a namespace, or for the whole cluster if that is empty.
+func New(t *Target, r *Run, namespace string, d Door) *Worker {
+	w := &Worker{target: t, run: r, state: protocol.Stopped{}}
+	log := t.Logger.With("resource", t.Resource.String(), "namespace", namespace)
+	var acking acking
+	if r.Session != nil {
+		acking.progress, acking.report = r.Session.Progress(namespace), &w.report
+	}
+	objects := index.New(acking.changed())
+	w.report.namespace, w.report.changed, w.report.objects = namespace, t.Hooks.StatusChanged, objects.Len
+	w.requests = requests{
+		scope: scope{t, namespace, log}, inbox: &w.inbox, knows: objects.HasName, buffered: acking.writesAhead,
+		reader: client.For(t.Client, t.Resource.GroupVersionResource, namespace),
+	}
+	w.pacing = pacing{
+		giveUpAfter: t.Requests.GiveUpAfter, between: t.Between, shared: r.Pace, lists: r.Lists, report: &w.report, log: log,
+	}
+	w.delivery = delivery{
+		target: t, run: r, door: d, log: log, inbox: &w.inbox, index: objects, acking: acking, report: &w.report,
+	}
+	w.report.restart("", place{})
+	return w
+}
+
+// Enter makes an object known: it was delivered by an earlier run.
+func (w *Worker) Enter(o checkpoint.Object) { w.delivery.index.Enter(entryOf(o)) }
+
+// Stand says where the Worker stands before it runs for the first time: at p, whose Objects are not entered.
+func (w *Worker) Stand(p *checkpoint.Position) {
+	rv, begun := p.ResourceVersions[w.report.namespace]
+	w.report.restart(rv, place{begun: begun, partial: p.Partial, unclean: p.Unclean, rewound: p.Rewound})
+}
+
+// Begin lets the next Run begin at from. It takes over the Objects of its Position.
+func (w *Worker) Begin(from Origin) {
+	b, begun := protocol.Beginning{Version: from.After}, false
+	if p := from.Position; p != nil {
+		for _, o := range p.Objects {
+			w.Enter(o)
+		}
+		p.Objects = nil // they take much memory, and the index has them now
+		b = w.beginningAt(from)
+		_, begun = p.ResourceVersions[w.report.namespace]
+	}
+	rules := w.target.rules(w.run.Rules, from)
+	w.pacing.health = health{}
+	w.delivery.upToDateAt = time.Now()
+	w.report.restart(b.Version,
+		place{begun: begun && !b.Moved, partial: rules.Partial, unclean: rules.Unclean, rewound: b.Rewound})
+	w.state = protocol.Start(rules, b)
+}
+
+// Continue lets the next Run begin where the Worker stands. The run began at from.
+func (w *Worker) Continue(from Origin) {
+	p := w.report.delivered()
+	if from.Position != nil {
+		if rv, ok := from.Position.ResourceVersions[""]; ok {
+			p.ResourceVersions[""] = rv
+		}
+	}
+	w.Begin(Origin{Position: &p, Snapshot: from.Snapshot})
+}
+
+// beginningAt returns where the protocol begins at a Position. Its objects are in the index.
+func (w *Worker) beginningAt(from Origin) protocol.Beginning {
+	p, objects := from.Position, w.delivery.index
+	b := protocol.Beginning{Rewound: p.Rewound}
+	b.Version, b.Moved = p.At(w.report.namespace)
+	b.From = cmp.Or(b.Version, p.ResourceVersions[""])
+	_, watchedBefore := p.ResourceVersions[w.report.namespace]
+	// A position without entries does not say which namespaces were watched.
+	b.Begun = b.Version == "" &&
+		(watchedBefore || objects.Len() > 0 || p.Unclean || p.Partial && len(p.ResourceVersions) == 0)
+	if from.Snapshot { // the differences were asked for, so they are no gap, unless the index lacks something
+		b.Begun = b.Begun || p.Unclean || p.Partial
+		b.Version = ""
+	}
+	atLeast := func(rv string) {
+		if rv != "" && (b.Version == "" || protocol.Before(b.Version, rv)) &&
+			(b.Minimum == "" || protocol.Before(b.Minimum, rv)) {
+			b.Minimum = rv
+		}
+	}
+	for _, rv := range p.ResourceVersions {
+		if b.Version == "" {
+			atLeast(rv)
+		}
+	}
+	for _, e := range objects.All() {
+		atLeast(e.Version)
+	}
+	return b
+}
+
+// Namespace returns the namespace, which is empty for the whole cluster.
+func (w *Worker) Namespace() string { return w.report.namespace }
+
+// Status returns what the Worker is doing.
+func (w *Worker) Status() Status { return w.report.get() }
+
+// Position returns how far the sequence has been delivered. Objects that are being delivered count as delivered.
+func (w *Worker) Position() checkpoint.Position {
+	p := w.report.delivered()
+	for _, e := range w.delivery.index.All() {
+		p.Objects = append(p.Objects, objectOf(e))
+	}
+	return p
+}
+
+// Run runs until the sequence ends, and returns why.
+func (w *Worker) Run(ctx context.Context) (err error) {
+	defer func() { w.report.stopped(err) }()
+	defer func() { w.inbox = inbox{} }()
+	defer w.requests.disconnect()
+	defer w.pacing.endSlot()
+	defer w.requests.dropPageAhead()
+	w.reportState(ctx, nil, nil, w.state)
+	for {
+		if end, ok := w.state.(protocol.Stopped); ok {
+			return w.target.Errors.End(end)
+		}
+		if err := w.pacing.takeSlot(ctx, w.state); err != nil {
+			return err
+		}
+		in, err := w.perform(ctx)
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx) // in only reflects the cancellation
+		}
+		if err = w.step(ctx, in); err != nil {
+			return err
+		}
+	}
+}
+
+// step goes on to the next State, and carries out the Outputs on the way there.
+func (w *Worker) step(ctx context.Context, in protocol.Input) error {
+	w.noteHealth(in)
+	next, out := protocol.Step(w.state, in)
+	switch next.(type) {
+	case protocol.ReadingInitial, protocol.Streaming:
+	default:
+		w.requests.disconnect()
+	}
+	w.reportState(ctx, w.state, in, next)
+	if err := w.markRewound(ctx, next, out); err != nil {
+		return err
+	}
+	if s, ok := next.(protocol.Listing); ok {
+		if _, page := in.(protocol.Page); page && w.pacing.mayReadAhead() {
+			w.requests.readPageAhead(ctx, s.Token(), w.pacing.timeout(pageTimeout, s.Memory.Failures()))
+		}
+	}
+	if err := w.delivery.outputs(ctx, out); err != nil {
+		return err
+	}
+	if m, ok := protocol.Recall(next); ok {
+		w.delivery.moved(m)
+	}
+	w.state = next
+	return nil
+}
+
+// perform does what the State requires and returns the result. While it delivers events, the State moves.
+func (w *Worker) perform(ctx context.Context) (protocol.Input, error) {
+	if s, ok := w.state.(protocol.Streaming); ok {
+		return w.deliverEvents(ctx, s)
+	}
+	defer w.pacing.awaiting()()
+	m, _ := protocol.Recall(w.state)
+	switch s := w.state.(type) {
+	case protocol.Listing:
+		in := w.pacing.request(ctx, m, func() (protocol.Input, time.Duration) {
+			return w.requests.list(ctx, s.Token(), w.pacing.timeout(pageTimeout, m.Failures()))
+		})
+		if page, ok := in.(protocol.Page); ok {
+			page.Duplicate = w.delivery.sawAll() && s.Token() != ""
+			in = page
+		}
+		return in, nil
+	case protocol.Connecting:
+		return w.pacing.request(ctx, m, func() (protocol.Input, time.Duration) {
+			return w.requests.connect(ctx, m.Version(), s.Initial(), w.pacing.timeout(openTimeout, m.Failures()))
+		}), nil
+	case protocol.ReadingInitial:
+		return w.requests.receiveInitial(ctx), nil
+	case protocol.Probing:
+		return w.pacing.request(ctx, m, func() (protocol.Input, time.Duration) {
+			return w.requests.probe(ctx, w.pacing.timeout(probeTimeout, 0))
+		}), nil
+	case protocol.Waiting:
+		return w.pacing.wait(ctx, s), nil
+	}
+	return nil, nil
+}
+
+// deliverEvents delivers the events of the watch until it receives another Input.
+func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming) (protocol.Input, error) {
+	defer func() { w.state = s }()
+	deliver := w.delivery.events(ctx)
+	for {
+		f, other := w.requests.receive(ctx, w.target.Requests.IdleTimeout, s.Memory.Version(), s.MaySkip())
+		if ctx.Err() != nil || other != nil {
+			return other, nil
+		}
+		w.noteUpToDate()
+		var out protocol.Outputs
+		s, out = s.Frame(f)
+		if out.Event.Emit {
+			// Not in a turn: others need not wait.
+			if err := w.delivery.writeEventAhead(ctx, out.Event, w.requests.peek); err != nil {
+				return nil, err
+			}
+			if err := deliver(out.Event); err != nil {
+				return nil, err
+			}
+		}
+		if out.Reached.As != protocol.NoMilestone {
+			if err := w.delivery.reached(ctx, out.Reached); err != nil {
+				return nil, err
+			}
+		}
+		w.delivery.moved(s.Memory)
+	}
+}
+
+// reportState reports the State that follows s. pacing reports a Waiting, when its length is known.
+func (w *Worker) reportState(ctx context.Context, s protocol.State, in protocol.Input, next protocol.State) {
+	switch next := next.(type) {
+	case protocol.Waiting:
+		return
+	case protocol.Streaming:
+		w.pacing.watchingAgain(ctx, next.Memory.Version())
+	}
+	_, wasListing := s.(protocol.Listing)
+	_, page := in.(protocol.Page)
+	w.report.state(next, wasListing && page)
+}
+
+// noteHealth notes what the result of the State says about the watch.
+func (w *Worker) noteHealth(in protocol.Input) {
+	_, watching := w.state.(protocol.Streaming)
+	switch in := in.(type) {
+	case protocol.Silent:
+		if watching {
+			w.pacing.answering()
+		}
+	case protocol.Closed:
+		if in.After >= protocol.Healthy || in.Planned {
+			w.noteUpToDate()
+		}
+		if !in.Planned {
+			w.pacing.broken()
+		}
+	}
+}
+
+func (w *Worker) noteUpToDate() {
+	w.delivery.upToDateAt = time.Now()
+	w.pacing.healthy()
+}
+
+// markRewound marks the position as rewound if the server has gone back in time, before GAP is delivered. A run that
+// resumes from the position must report the rewind even if the server's versions have caught up by then. Namespaces
+// that are not watched now, or whose watch is not open, are marked, too.
+func (w *Worker) markRewound(ctx context.Context, next protocol.State, out protocol.Outputs) error {
+	m, _ := protocol.Recall(next)
+	rewound := m.Rewound() || out.Gap != nil && out.Gap.Gap.Reason == protocol.GapRewound
+	if end, ok := next.(protocol.Stopped); ok && end.Gap != nil { // FailOnGap
+		rewound = rewound || end.Gap.Reason == protocol.GapRewound
+	}
+	if !rewound {
+		return nil
+	}
+	var others []*acks.Progress
+	for _, one := range w.run.Workers() {
+		if one == w || one.Status().State != Streaming {
+			one.report.rewound()
+			others = append(others, one.delivery.acking.progress)
+		}
+	}
+	return w.delivery.acking.writeRewound(ctx, others)
+}
