@@ -3,18 +3,19 @@ package protocol
 import "slices"
 
 func (s Listing) page(in Page) (State, Outputs) {
+	m := &s.Memory
 	var out Outputs
 	if len(s.tokens) > 0 {
 		if in.Version != s.listVersion {
 			return s.inconsistent(), Outputs{}
 		}
 	} else {
-		if stale := s.Memory.rejectStale(in.Version, false); stale != nil {
+		if stale := m.rejectStale(in.Version, false); stale != nil {
 			return stale, Outputs{}
 		}
-		out = s.Memory.beginSnapshot(in.Version)
-		if s.Memory.silent {
-			s.Memory.silent, s.Memory.rules.InitialEvents = false, false
+		out = m.beginSnapshot(in.Version)
+		if m.silent {
+			m.silent, m.rules.InitialEvents = false, false
 			out.NoInitialEvents = errNoMarker
 		}
 	}
@@ -26,7 +27,7 @@ func (s Listing) page(in Page) (State, Outputs) {
 	if slices.Contains(s.tokens, in.Token) {
 		return s.inconsistent(), Outputs{}
 	}
-	out.Listed = s.Memory.listed(Deliver)
+	out.Listed = m.listed(Deliver)
 	if in.Token != "" {
 		next := Listing{Memory: s.Memory, tokens: append(slices.Clip(s.tokens), in.Token), listVersion: in.Version,
 			duplicates: s.duplicates}
@@ -35,15 +36,16 @@ func (s Listing) page(in Page) (State, Outputs) {
 		}
 		return next, out
 	}
-	out.EndSnapshot = s.Memory.endSnapshot(in.Version)
+	out.EndSnapshot = m.endSnapshot(in.Version)
 	return Connecting{Memory: s.Memory, pendingSynced: true}, out
 }
 
 // inconsistent begins the list again. Several of its pages count as several failures: the wait has to make up for the
 // requests.
 func (s Listing) inconsistent() State {
-	s.Memory.failures += min(len(s.tokens), maxTries)
-	return s.Memory.restart(false, Failure{Err: errInconsistent})
+	m := &s.Memory
+	m.failures += min(len(s.tokens), maxTries)
+	return m.restart(false, Failure{Err: errInconsistent})
 }
 
 // rejectStale returns the State that follows if a snapshot must not be used because it is older than what was
@@ -66,75 +68,79 @@ func (m *Memory) rejectStale(version string, streamed bool) State {
 }
 
 func (s Listing) failed(f Failure) State {
+	m := &s.Memory
 	if len(s.tokens) == 0 {
 		switch {
-		case f.mayNotList() && s.Memory.rules.InitialEvents && !s.Memory.silent:
+		case f.mayNotList() && m.rules.InitialEvents && !m.silent:
 			// A caller that may watch but not list can only use streaming lists. It tries one at once; if that fails,
 			// there is a wait.
-			return s.Memory.snapshot(true)
-		case f.mayNotList() && s.Memory.rules.WantInitialEvents && (s.Memory.synced || s.Memory.brokenInitial < maxTries):
+			return m.snapshot(true)
+		case f.mayNotList() && m.rules.WantInitialEvents && (m.synced || m.brokenInitial < maxTries):
 			// Streaming lists are tried even if the server seemed to lack them: while servers are upgraded, some have
 			// them and some do not.
-			s.Memory.rules.InitialEvents = true
-			return s.Memory.restart(true, f)
-		case !s.Memory.synced && f.Refused():
+			m.rules.InitialEvents = true
+			return m.restart(true, f)
+		case !m.synced && f.Refused():
 			return Stopped{Err: f.Err}
 		}
-		return s.Memory.restart(false, f)
+		return m.restart(false, f)
 	}
 	s.tries++
-	if !s.Memory.synced && (f.Class == Unusable || f.Refused() && s.Memory.failures >= maxTries) {
+	if !m.synced && (f.Class == Unusable || f.Refused() && m.failures >= maxTries) {
 		return Stopped{Err: f.Err}
 	}
 	if f.Class == Expired || f.Refused() || s.tries >= maxTries {
 		// The server can't or won't continue this list, but may serve a new one. With a 410 it may offer a token that
 		// continues the list in the newest version. It is not used: such a list is not a snapshot of any version.
-		return s.Memory.restart(false, f)
+		return m.restart(false, f)
 	}
-	s.Memory.failures++
-	return s.Memory.retry(f, s)
+	m.failures++
+	return m.retry(f, s)
 }
 
 func (s ReadingInitial) frame(in Frame) (State, Outputs) {
+	m := &s.Memory
 	switch {
 	case in.Kind == AddedFrame && s.retain:
 		return s, Outputs{Listed: Listed{Fate: Retain}}
 	case in.Kind == AddedFrame:
-		if s.Memory.minimum == "" || Before(s.Memory.minimum, in.Version) {
-			s.Memory.minimum = in.Version
+		if m.minimum == "" || Before(m.minimum, in.Version) {
+			m.minimum = in.Version
 		}
-		listed := s.Memory.listed(Gather)
+		listed := m.listed(Gather)
 		return s, Outputs{Listed: listed}
 	case in.Kind != MarkerFrame || !Usable(in.Version):
 		// Initial events are ADDED, up to the marker. Anything else shows an ordinary watch.
 		return s.unsupported(errNoMarker)
 	}
-	if stale := s.Memory.rejectStale(in.Version, true); stale != nil {
+	if stale := m.rejectStale(in.Version, true); stale != nil {
 		return stale, Outputs{}
 	}
 	var out Outputs
 	if s.retain {
-		out = s.Memory.beginSnapshot(in.Version)
+		out = m.beginSnapshot(in.Version)
 	}
-	out.Listed = s.Memory.listed(Deliver)
-	out.EndSnapshot = s.Memory.endSnapshot(in.Version)
-	s.Memory.brokenInitial, s.Memory.silent = 0, false
-	next, synced := s.Memory.reachSynced()
+	out.Listed = m.listed(Deliver)
+	out.EndSnapshot = m.endSnapshot(in.Version)
+	m.brokenInitial, m.silent = 0, false
+	next, synced := m.reachSynced()
 	out.Reached = synced
 	return next, out
 }
 
 // unsupported reads a list instead, now and for later snapshots.
 func (s ReadingInitial) unsupported(cause error) (State, Outputs) {
-	s.Memory.rules.InitialEvents = false
-	s.Memory.brokenInitial++
+	m := &s.Memory
+	m.rules.InitialEvents = false
+	m.brokenInitial++
 	return Listing{Memory: s.Memory}, Outputs{NoInitialEvents: cause}
 }
 
 // fellSilent reads a list instead: the marker may never come, or the server may only be slow.
 func (s ReadingInitial) fellSilent() State {
-	s.Memory.brokenInitial++
-	s.Memory.silent = true
+	m := &s.Memory
+	m.brokenInitial++
+	m.silent = true
 	return Listing{Memory: s.Memory}
 }
 

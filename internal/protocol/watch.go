@@ -1,15 +1,16 @@
 package protocol
 
 func (s Connecting) opened() (State, Outputs) {
+	m := &s.Memory
 	switch {
 	case s.initial:
-		if !s.Memory.isFresh() {
+		if !m.isFresh() {
 			return ReadingInitial{s.Memory, true}, Outputs{}
 		}
-		out := s.Memory.beginSnapshot("")
+		out := m.beginSnapshot("")
 		return ReadingInitial{s.Memory, false}, out
 	case s.pendingSynced:
-		next, synced := s.Memory.reachSynced()
+		next, synced := m.reachSynced()
 		if s, ok := next.(Streaming); ok {
 			s.frames = false
 			next = s
@@ -20,46 +21,48 @@ func (s Connecting) opened() (State, Outputs) {
 }
 
 func (s Connecting) failed(f Failure) (State, Outputs) {
+	m := &s.Memory
 	switch {
 	case s.initial && f.unsupported():
 		return ReadingInitial{Memory: s.Memory}.unsupported(f.Err)
 	case s.initial && f.Class == BadRequest:
 		// Either the selector or sendInitialEvents is at fault. A list will show which.
-		s.Memory.brokenInitial++
-		s.Memory.rules.InitialEvents = false
+		m.brokenInitial++
+		m.rules.InitialEvents = false
 		return Listing{Memory: s.Memory}, Outputs{}
-	case s.initial && !s.Memory.synced && f.Refused():
+	case s.initial && !m.synced && f.Refused():
 		return Stopped{Err: f.Err}, Outputs{}
 	case s.initial:
-		return s.Memory.brokeOff(f), Outputs{}
+		return m.brokeOff(f), Outputs{}
 	case f.Class == Expired:
-		return s.Memory.relist(GapExpired, f), Outputs{}
-	case !s.Memory.synced && f.Refused():
+		return m.relist(GapExpired, f), Outputs{}
+	case !m.synced && f.Refused():
 		return Stopped{Err: f.Err}, Outputs{}
 	}
-	s.Memory.failures++
+	m.failures++
 	if f.RetryAfter > 0 || f.Refused() {
-		return s.Memory.retry(f, s), Outputs{}
+		return m.retry(f, s), Outputs{}
 	}
-	return s.Memory.retry(f, s.Memory.resume(s.pendingSynced, false)), Outputs{}
+	return m.retry(f, m.resume(s.pendingSynced, false)), Outputs{}
 }
 
 // Frame is Step for the most frequent Input, without an allocation.
 func (s Streaming) Frame(in Frame) (Streaming, Outputs) {
-	s.frames, s.Memory.empty = true, 0
+	m := &s.Memory
+	s.frames, m.empty = true, 0
 	var out Outputs
-	event := Event{Emit: in.Kind.isOfObject(), Partial: s.Memory.rules.Partial}
+	event := Event{Emit: in.Kind.isOfObject(), Partial: m.rules.Partial}
 	switch {
-	case !follows(in.Version, s.Memory.version):
+	case !follows(in.Version, m.version):
 		// No watch can resume at this version. So the version stays, although it is stale.
 		s.unversioned = s.unversioned || event.Emit
-	case NotAfter(in.Version, s.Memory.version):
+	case NotAfter(in.Version, m.version):
 		event.Replay = true
-		if in.Kind.isBookmark() && in.Version == s.Memory.version {
+		if in.Kind.isBookmark() && in.Version == m.version {
 			out.Reached = Reached{BookmarkAgain, in.Version}
 		}
 	default:
-		s.Memory.version, s.Memory.poison, event.Version = in.Version, 0, in.Version
+		m.version, m.poison, event.Version = in.Version, 0, in.Version
 		if in.Kind.isBookmark() {
 			out.Reached = Reached{Bookmark, in.Version}
 		}
@@ -71,65 +74,68 @@ func (s Streaming) Frame(in Frame) (Streaming, Outputs) {
 }
 
 func (s Streaming) fellSilent() State {
+	m := &s.Memory
 	if s.unversioned {
-		return s.Memory.relist(GapUnversioned, Failure{Err: ErrSilent})
+		return m.relist(GapUnversioned, Failure{Err: ErrSilent})
 	}
 	// The connection may have been healthy until now: forget the failures.
-	s.Memory.failures, s.Memory.relists, s.Memory.empty, s.Memory.poison = 0, 0, 0, 0
-	return s.Memory.resume(false, true)
+	m.failures, m.relists, m.empty, m.poison = 0, 0, 0, 0
+	return m.resume(false, true)
 }
 
 func (s Streaming) closed(in Closed) State {
+	m := &s.Memory
 	switch {
 	case in.After >= Healthy || in.Planned:
-		s.Memory.failures, s.Memory.relists, s.Memory.empty = 0, 0, 0
+		m.failures, m.relists, m.empty = 0, 0, 0
 	case s.frames:
 		// The connection delivered something, so waits need not grow. But they must be long enough for a server that
 		// closes every watch after one event: it receives a probe and a watch after each.
-		s.Memory.failures, s.Memory.relists = min(s.Memory.failures, 5), min(s.Memory.relists, 5)
+		m.failures, m.relists = min(m.failures, 5), min(m.relists, 5)
 	}
 	cause := in.Cause
-	if cause.Err == nil && s.Memory.failures == 0 {
-		s.Memory.poison = 0 // the unreadable event did not come again
+	if cause.Err == nil && m.failures == 0 {
+		m.poison = 0 // the unreadable event did not come again
 	}
 	switch {
 	case cause.Class == Expired:
-		return s.Memory.relist(GapExpired, cause)
-	case s.Memory.rules.UntilClosed:
+		return m.relist(GapExpired, cause)
+	case m.rules.UntilClosed:
 		return Stopped{Err: cause.Err}
 	case s.unversioned:
-		return s.Memory.relist(GapUnversioned, cause)
+		return m.relist(GapUnversioned, cause)
 	case cause.Err == nil && in.Planned && s.frames:
 		return Connecting{Memory: s.Memory}
 	case cause.Err == nil && in.Planned:
-		return s.Memory.resume(false, false)
+		return m.resume(false, false)
 	case cause.Err == nil && in.After < Healthy:
 		cause.Err = errClosed
 		if !s.frames {
-			s.Memory.empty++
+			m.empty++
 		}
-		if s.Memory.empty >= maxEmpty {
-			return s.Memory.relist(GapExpired, cause)
+		if m.empty >= maxEmpty {
+			return m.relist(GapExpired, cause)
 		}
 	case cause.poisonous():
-		s.Memory.poison++
-		if s.Memory.poison >= maxPoison {
-			return s.Memory.relist(GapPoison, cause)
+		m.poison++
+		if m.poison >= maxPoison {
+			return m.relist(GapPoison, cause)
 		}
 	}
 	if cause.RetryAfter == 0 && in.After >= Healthy {
-		return s.Memory.resume(false, false)
+		return m.resume(false, false)
 	}
-	s.Memory.failures++
+	m.failures++
 	if cause.RetryAfter > 0 {
-		return s.Memory.retry(cause, Connecting{Memory: s.Memory})
+		return m.retry(cause, Connecting{Memory: s.Memory})
 	}
-	return s.Memory.retry(cause, s.Memory.resume(false, false))
+	return m.retry(cause, m.resume(false, false))
 }
 
 func (s Probing) page(in Page) State {
-	if behind, sure := s.Memory.isBehind(in.Version); sure {
-		return s.Memory.relist(GapRewound, Failure{Err: errBehind})
+	m := &s.Memory
+	if behind, sure := m.isBehind(in.Version); sure {
+		return m.relist(GapRewound, Failure{Err: errBehind})
 	} else if behind {
 		return s.again(Failure{Err: errBehind})
 	}
@@ -137,20 +143,22 @@ func (s Probing) page(in Page) State {
 }
 
 func (s Probing) failed(f Failure) State {
+	m := &s.Memory
 	switch {
 	case f.mayNotList() || f.Class == Unusable:
 		// Lists are forbidden or useless here: let the watch decide.
 		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
-	case f.Class == Expired && s.Memory.failures >= maxTries:
+	case f.Class == Expired && m.failures >= maxTries:
 		// The probe names no version, so a 410 proves nothing. After maxTries let the watch decide.
 		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
-	case !s.Memory.synced && f.Refused():
+	case !m.synced && f.Refused():
 		return Stopped{Err: f.Err}
 	}
 	return s.again(f)
 }
 
 func (s Probing) again(f Failure) State {
-	s.Memory.failures++
-	return s.Memory.retry(f, s)
+	m := &s.Memory
+	m.failures++
+	return m.retry(f, s)
 }

@@ -14,7 +14,7 @@ type acking struct {
 	report   *report
 }
 
-// changed returns the function through which the index tells what changes in the checkpoint.
+// changed returns the function that notes what the index changes for the checkpoint.
 func (a acking) changed() func(index.Entry, bool) {
 	if a.progress == nil {
 		return nil

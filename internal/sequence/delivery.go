@@ -80,7 +80,7 @@ func (d *delivery) gap(g *protocol.EmitGap) error {
 	}
 	d.infers = true
 	return d.emit(Step{Kind: Gap, Gap: &Break{
-		Reason: g.Gap.Reason, From: g.Gap.From, To: g.To, HistoryLost: g.HistoryLost, Duration: time.Since(d.upToDateAt),
+		Reason: g.Gap.Reason, From: g.Gap.From, To: g.To, Duration: time.Since(d.upToDateAt), HistoryLost: g.HistoryLost,
 	}}, false)
 }
 

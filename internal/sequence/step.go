@@ -34,7 +34,7 @@ type Step struct {
 	Mark            *acks.Mark // nil without a checkpoint
 }
 
-// Break is what a Gap tells.
+// Break is what a Gap reports.
 type Break struct {
 	Reason      protocol.Reason
 	From, To    string

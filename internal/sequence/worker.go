@@ -41,7 +41,8 @@ func New(t *Target, r *Run, namespace string, d Door) *Worker {
 		reader: client.For(t.Client, t.Resource.GroupVersionResource, namespace),
 	}
 	w.pacing = pacing{
-		giveUpAfter: t.Requests.GiveUpAfter, between: t.Between, shared: r.Pace, lists: r.Lists, report: &w.report, log: log,
+		giveUpAfter: t.Requests.GiveUpAfter, between: t.Between, shared: r.Pace, lists: r.Lists, report: &w.report,
+		log: log,
 	}
 	w.delivery = delivery{
 		target: t, run: r, door: d, log: log, inbox: &w.inbox, index: objects, acking: acking, report: &w.report,
