@@ -26,7 +26,7 @@ type delivery struct {
 	acking acking
 	report *report
 
-	step       Step      // the last one; Namespace never changes
+	step       Step      // the one that is emitted
 	movesTo    string    // the version of the sequence after the current event
 	upToDateAt time.Time // when the sequence was last known to be up to date
 	// infers: a Gap has been delivered in this run, so that what any later snapshot adds is inferred.
@@ -79,9 +79,10 @@ func (d *delivery) gap(g *protocol.EmitGap) error {
 		d.index.Distrust()
 	}
 	d.infers = true
-	return d.emit(Step{Kind: Gap, Gap: &Break{
+	d.step = Step{Kind: Gap, Gap: &Break{
 		Reason: g.Gap.Reason, From: g.Gap.From, To: g.To, Duration: time.Since(d.upToDateAt), HistoryLost: g.HistoryLost,
-	}}, false)
+	}}
+	return d.emit(false)
 }
 
 func (d *delivery) beginSnapshot() error {
@@ -190,7 +191,8 @@ func (d *delivery) reached(ctx context.Context, r protocol.Reached) error {
 			d.report.synced()
 		}
 		d.report.resourceVersion(r.Version)
-		return d.emit(Step{Kind: kind, ResourceVersion: r.Version}, false)
+		d.step = Step{Kind: kind, ResourceVersion: r.Version}
+		return d.emit(false)
 	})
 }
 
@@ -258,20 +260,19 @@ func (d *delivery) change(ctx context.Context, c index.Change, o object, listed 
 	if d.movesTo != "" && !inferred { // an inferred DELETED comes before the event of this version
 		d.report.resourceVersion(d.movesTo)
 	}
-	err := d.emit(Step{
+	d.step = Step{
 		Kind: Kind(c.Kind), Object: o.body.decoded, JSON: o.body.json, Memory: o.body.memory,
 		ResourceVersion: o.resourceVersion(), Inferred: inferred,
-	}, c.Pending || c.Kind == watch.Added && d.report.unclean())
-	if err != nil {
+	}
+	if err := d.emit(c.Pending || c.Kind == watch.Added && d.report.unclean()); err != nil {
 		return err
 	}
 	return context.Cause(ctx) // nil, or the index must make no further change
 }
 
-// emit emits a Step. mayBeKnown says that it is the ADDED of an object that an earlier run may have delivered.
-func (d *delivery) emit(s Step, mayBeKnown bool) error {
-	s.Namespace, s.Mark = d.report.namespace, d.acking.mark(mayBeKnown)
-	d.step = s
+// emit emits the Step. mayBeKnown says that it is the ADDED of an object that an earlier run may have delivered.
+func (d *delivery) emit(mayBeKnown bool) error {
+	d.step.Namespace, d.step.Mark = d.report.namespace, d.acking.mark(mayBeKnown)
 	defer func() { d.step = Step{} }() // so that the object's memory can be freed
 	return d.door.Emit(&d.step)
 }
