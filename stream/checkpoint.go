@@ -11,7 +11,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
-	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -67,7 +67,7 @@ func (w *worker) writeAhead(ctx context.Context, items []object, mode protocol.M
 	var fresh []checkpoint.Object
 	for _, o := range items {
 		if !w.isOnlyEntered(o, mode) && w.isNew(o) {
-			fresh = append(fresh, objectOf(o.Entry))
+			fresh = append(fresh, objectOf(o.Version))
 		}
 	}
 	return w.progress.WriteAhead(ctx, fresh)
@@ -95,17 +95,17 @@ func (w *worker) writeAheadOfEvent(ctx context.Context, ev objectEvent, out prot
 	if !w.writesAhead() || ev.kind == Deleted || out.Replay || !w.isNew(ev.object) {
 		return nil
 	}
-	unversioned := func(e index.Entry) checkpoint.Object {
-		e.Version = ""
+	unversioned := func(e objects.Version) checkpoint.Object {
+		e.ResourceVersion = ""
 		return objectOf(e)
 	}
-	fresh := []checkpoint.Object{unversioned(ev.Entry)}
+	fresh := []checkpoint.Object{unversioned(ev.Version)}
 	if !w.progress.IsWrittenAhead(fresh[0]) {
 		seen := map[checkpoint.Object]bool{fresh[0]: true}
 		for _, o := range w.conn.peekObjects() {
 			// A replay of an unknown object is not delivered.
-			replay := protocol.NotAfter(o.Version, out.Version) && !w.index.Has(o.Entry)
-			if k := unversioned(o.Entry); !replay && !seen[k] && w.isNew(o) {
+			replay := protocol.NotAfter(o.ResourceVersion, out.Version) && !w.index.Has(o.ID)
+			if k := unversioned(o.Version); !replay && !seen[k] && w.isNew(o) {
 				seen[k] = true
 				fresh = append(fresh, k)
 			}
@@ -115,7 +115,7 @@ func (w *worker) writeAheadOfEvent(ctx context.Context, ev objectEvent, out prot
 }
 
 // isNew reports whether an object will be delivered and has no entry yet.
-func (w *worker) isNew(o object) bool { return !w.index.Has(o.Entry) && w.selects(o) }
+func (w *worker) isNew(o object) bool { return !w.index.Has(o.ID) && w.selects(o) }
 
 // markRewound marks the position as rewound if the server has gone back in time, before GAP is delivered. A run that
 // resumes from the position must report the rewind even if the server's versions have caught up by then. Namespaces

@@ -118,20 +118,20 @@ func (w *worker) handleOutput(ctx context.Context, o protocol.Output) error {
 func (w *worker) deliverListed(ctx context.Context, o object, mode protocol.Mode) error {
 	defer w.pass()
 	from := index.Listed
-	if w.index.Saw(o.NamespacedName) {
+	if w.index.Saw(o.NamespacedName()) {
 		from = index.Replayed // the server sent the object twice
 	}
 	if w.isOnlyEntered(o, mode) {
-		return w.index.Put(o.Entry, w.selects(o), from, nil)
+		return w.index.Put(o.Version, w.selects(o), from, nil)
 	}
-	return w.index.Put(o.Entry, w.selects(o), from, func(c index.Change) error {
+	return w.index.Put(o.Version, w.selects(o), from, func(c index.Change) error {
 		return w.deliverChange(ctx, c, o, true)
 	})
 }
 
 // isOnlyEntered reports whether an object of a snapshot is entered into the index without being delivered.
 func (w *worker) isOnlyEntered(o object, mode protocol.Mode) bool {
-	return mode.Quiet || mode.Since != "" && protocol.NotAfter(o.Version, mode.Since)
+	return mode.Quiet || mode.Since != "" && protocol.NotAfter(o.ResourceVersion, mode.Since)
 }
 
 // deliverEvent delivers the last event of the watch, through change if the index has made something of it, and forgets
@@ -140,7 +140,7 @@ func (w *worker) deliverEvent(ctx context.Context, out protocol.EmitEvent, chang
 	last := &w.conn.last
 	w.movesTo = out.Version
 	defer func() { w.movesTo, *last = "", objectEvent{} }() // so that the object's memory can be freed
-	if out.Partial && !out.Replay && !w.index.Has(last.Entry) {
+	if out.Partial && !out.Replay && !w.index.Has(last.ID) {
 		return w.deliverUnknown(ctx, *last)
 	}
 	from := index.Happened
@@ -148,9 +148,9 @@ func (w *worker) deliverEvent(ctx context.Context, out protocol.EmitEvent, chang
 		from = index.Replayed
 	}
 	if last.kind == Deleted {
-		return w.index.Remove(last.Entry, from, change)
+		return w.index.Remove(last.Version, from, change)
 	}
-	return w.index.Put(last.Entry, w.selects(last.object), from, change)
+	return w.index.Put(last.Version, w.selects(last.object), from, change)
 }
 
 // deliverUnknown delivers the event of an object that is not in the index, but may have existed before the start. With
@@ -161,7 +161,7 @@ func (w *worker) deliverUnknown(ctx context.Context, ev objectEvent) error {
 	}
 	kind := ev.kind
 	if kind != Deleted {
-		if err := w.index.Put(ev.Entry, true, index.Happened, nil); err != nil {
+		if err := w.index.Put(ev.Version, true, index.Happened, nil); err != nil {
 			return err
 		}
 		if w.options.Select != nil {

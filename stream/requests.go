@@ -167,7 +167,7 @@ func (w *worker) isNotList(kind string) bool {
 func (w *worker) allSeen() bool {
 	all := true
 	for _, o := range w.items {
-		n, last := o.NamespacedName, w.lastName
+		n, last := o.NamespacedName(), w.lastName
 		if cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
 			w.lastName, all = n, false
 		} else if w.selects(o) && !w.index.Saw(n) {
@@ -238,7 +238,7 @@ func (w *worker) hints() client.Hints {
 func (s *Stream) accept(o *unstructured.Unstructured, raw decode.Raw) (object, error) {
 	var accepted object
 	switch {
-	case raw.ResourceVersion != "":
+	case raw.Version.ResourceVersion != "":
 		accepted = receivedWith(o, raw)
 	case raw.JSON != nil:
 		var err error

@@ -11,6 +11,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -66,10 +67,12 @@ func (r *activeRun) newWorker(namespace string, emit func(Event) error) *worker 
 	w := &worker{activeRun: r, namespace: namespace}
 	w.delivery.emit, w.upToDateAt = emit, time.Now()
 	w.report.status = Status{State: Idle, Namespace: namespace, Since: w.upToDateAt}
-	var changed func(index.Entry, bool)
+	var changed func(objects.Version, bool)
 	if r.session != nil {
 		w.progress = r.session.Progress(namespace)
-		changed = func(e index.Entry, gone bool) { w.progress.Note(acks.Change{Object: objectOf(e), Gone: gone}) }
+		changed = func(e objects.Version, gone bool) {
+			w.progress.Note(acks.Change{Object: objectOf(e), Gone: gone})
+		}
 	}
 	w.index = index.New(changed)
 	w.report.index = w.index
@@ -119,7 +122,7 @@ func (w *worker) enterPosition(from origin) protocol.Beginning {
 		}
 	}
 	for _, e := range w.index.All() {
-		atLeast(e.Version)
+		atLeast(e.ResourceVersion)
 	}
 	return b
 }
