@@ -143,7 +143,7 @@ func decodeEvent(dec decoder, data []byte) (ev Event, n int, ok bool) {
 		return ev, 0, false
 	}
 	ev.Type, ev.Object = e.Type, &unstructured.Unstructured{Object: e.Object}
-	ev.Raw.Identity = e.Identity
+	ev.Raw.Version = e.Version
 	ev.Memory = e.Memory + int64(n) // the strings take about as much as the JSON
 	return ev, n, true
 }

@@ -59,7 +59,7 @@ func (l List) Len() int {
 	return len(l.Items) + len(l.Raw)
 }
 
-// Event is an event of a watch. An ERROR is the last one. If Raw has JSON, Object is nil. If it has only an Identity,
+// Event is an event of a watch. An ERROR is the last one. If Raw has JSON, Object is nil. If it has only a Version,
 // that is the one of Object.
 type Event struct {
 	watch.Event

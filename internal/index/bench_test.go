@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 const benchmarked = 100_000
@@ -36,12 +38,12 @@ func liveHeap() uint64 {
 // BenchmarkIndexPut measures one change of an object among 100,000.
 func BenchmarkIndexPut(b *testing.B) {
 	x := New(nil)
-	var known, changed, others []Entry
+	var known, changed, others []objects.Version
 	for i := range benchmarked {
 		x.Enter(usual(i))
 		e := usual(i)
 		known = append(known, e)
-		e.Version = "1" + e.Version
+		e.ResourceVersion = "1" + e.ResourceVersion
 		changed = append(changed, e)
 		others = append(others, usual(i+benchmarked))
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -20,24 +21,17 @@ import (
 type Index struct {
 	mu      sync.Mutex // not held while deliver or changed is called
 	table   table
-	changed func(e Entry, gone bool) // may be nil
+	changed func(e objects.Version, gone bool) // may be nil
 }
 
-// Entry is what an Index knows of an object.
-type Entry struct {
-	types.NamespacedName
-	UID     types.UID // empty on client-go's fakes
-	Version string    // empty for a pending entry
-}
-
-// Pending reports whether the object may have been delivered, but was never acked.
-func (e Entry) Pending() bool { return e.Version == "" }
+// pending reports whether the object may have been delivered, but was never acked. A pending entry has no version.
+func pending(e objects.Version) bool { return e.ResourceVersion == "" }
 
 // Change is an event that follows from what the Index knows.
 type Change struct {
 	Kind watch.EventType
-	Gone *Entry // set only for a DELETED for which the server has sent no object
-	Left *Entry // set only for a DELETED of an object that exists and is no longer selected
+	Gone *objects.Version // set only for a DELETED for which the server has sent no object
+	Left *objects.Version // set only for a DELETED of an object that exists and is no longer selected
 	// Pending is set only for an ADDED whose entry was pending: the caller may know the object.
 	Pending bool
 }
@@ -48,7 +42,7 @@ func named(namespace, name string) types.NamespacedName {
 
 // New returns an empty Index. If changed is not nil, the Index calls it for each entry that is new, has changed or is
 // gone, but not for those of Enter.
-func New(changed func(e Entry, gone bool)) *Index {
+func New(changed func(e objects.Version, gone bool)) *Index {
 	return &Index{table: newTable(usualLimits), changed: changed}
 }
 
@@ -60,16 +54,16 @@ func (x *Index) Len() int {
 }
 
 // get returns the entry of an object. If either has no uid, the name decides. A stale entry is from before Distrust.
-func (x *Index) get(o Entry) (was Entry, stale, ok bool) {
+func (x *Index) get(id objects.ID) (was objects.Version, stale, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	name := x.table.key(o.NamespacedName)
-	return x.table.of(name.hash).get(name, o.UID)
+	name := x.table.key(id.NamespacedName())
+	return x.table.of(name.hash).get(name, id.UID)
 }
 
 // Has reports whether the Index has an entry for an object.
-func (x *Index) Has(o Entry) bool {
-	_, _, ok := x.get(o)
+func (x *Index) Has(id objects.ID) bool {
+	_, _, ok := x.get(id)
 	return ok
 }
 
@@ -90,15 +84,15 @@ func (x *Index) Saw(name types.NamespacedName) bool {
 }
 
 // Enter sets the entry of an object, without a Change. It counts as seen by the current list.
-func (x *Index) Enter(e Entry) {
+func (x *Index) Enter(e objects.Version) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.table.set(e)
 }
 
-func (x *Index) forget(e Entry) {
+func (x *Index) forget(e objects.Version) {
 	x.mu.Lock()
-	x.table.delete(e.NamespacedName, e.UID)
+	x.table.delete(e.ID)
 	x.mu.Unlock()
 	if x.changed != nil {
 		x.changed(e, true)
@@ -106,10 +100,10 @@ func (x *Index) forget(e Entry) {
 }
 
 // All returns a copy of the entries, in any order.
-func (x *Index) All() []Entry {
+func (x *Index) All() []objects.Version {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	all := make([]Entry, 0, x.table.len)
+	all := make([]objects.Version, 0, x.table.len)
 	x.table.each(func(s *shard) {
 		for e := range s.all() {
 			all = append(all, e)
@@ -156,23 +150,21 @@ func (x *Index) EndList(deliver Deliver) (err error) {
 }
 
 // unseen returns the entries of a shard that were not seen since BeginList, in the order of names.
-func (x *Index) unseen(s *shard) []Entry {
+func (x *Index) unseen(s *shard) []objects.Version {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var gone []Entry
+	var gone []objects.Version
 	for e, seen := range s.all() {
 		if !seen {
 			gone = append(gone, e)
 		}
 	}
-	slices.SortFunc(gone, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
+	slices.SortFunc(gone, func(a, b objects.Version) int { return a.Compare(b.ID) })
 	return gone
 }
 
 // end removes objects and delivers their DELETED.
-func (x *Index) end(gone []Entry, deliver Deliver) error {
+func (x *Index) end(gone []objects.Version, deliver Deliver) error {
 	for i := range gone {
 		x.forget(gone[i])
 		if err := deliver.call(Change{Kind: watch.Deleted, Gone: &gone[i]}); err != nil {
@@ -192,33 +184,33 @@ const (
 )
 
 // Put enters an object that exists, and delivers the changes.
-func (x *Index) Put(now Entry, selected bool, from Evidence, deliver Deliver) error {
+func (x *Index) Put(now objects.Version, selected bool, from Evidence, deliver Deliver) error {
 	if selected && from != Listed && x.renew(now) {
 		if x.changed != nil {
 			x.changed(now, false)
 		}
 		return deliver.call(Change{Kind: watch.Modified})
 	}
-	was, stale, ok := x.get(now)
-	if ok && from != Listed && protocol.NotAfter(now.Version, was.Version) {
+	was, stale, ok := x.get(now.ID)
+	if ok && from != Listed && protocol.NotAfter(now.ResourceVersion, was.ResourceVersion) {
 		return nil // delivered before, or acked ahead of where the watch resumes
 	}
-	if from == Replayed && (!ok || was.Pending()) {
+	if from == Replayed && (!ok || pending(was)) {
 		return nil // it is unknown whether its DELETED was delivered; a pending entry is newer
 	}
-	if !ok || was.Pending() || from == Listed {
+	if !ok || pending(was) || from == Listed {
 		// Other objects of the name are gone: their deletion was missed. A list that has this object proves that of all
 		// others, a watch only of those that are not as new as its event. A pending entry is newer than the version
 		// where the watch resumes, so the watch will report its deletion.
-		err := x.endOthers(now, func(other Entry) bool {
-			return from == Listed || !other.Pending() && !protocol.NotAfter(now.Version, other.Version)
+		err := x.endOthers(now.ID, func(other objects.Version) bool {
+			return from == Listed || !pending(other) && !protocol.NotAfter(now.ResourceVersion, other.ResourceVersion)
 		}, deliver)
 		if err != nil {
 			return err
 		}
 	}
 	switch {
-	case !selected && (!ok || was.Pending() && from != Listed):
+	case !selected && (!ok || pending(was) && from != Listed):
 		return nil
 	case !selected:
 		x.forget(was)
@@ -228,9 +220,9 @@ func (x *Index) Put(now Entry, selected bool, from Evidence, deliver Deliver) er
 	now.UID = cmp.Or(now.UID, was.UID)
 	x.update(was, now, ok, stale)
 	switch {
-	case !ok || was.Pending():
+	case !ok || pending(was):
 		return deliver.call(Change{Kind: watch.Added, Pending: ok})
-	case stale || was.Version != now.Version:
+	case stale || was.ResourceVersion != now.ResourceVersion:
 		return deliver.call(Change{Kind: watch.Modified})
 	}
 	return nil
@@ -238,15 +230,15 @@ func (x *Index) Put(now Entry, selected bool, from Evidence, deliver Deliver) er
 
 // renew enters a newer version of a known object in one search and without an allocation. It returns false if the entry
 // is not a usual one, or there is more to find out.
-func (x *Index) renew(now Entry) bool {
+func (x *Index) renew(now objects.Version) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	name := x.table.key(now.NamespacedName)
+	name := x.table.key(now.NamespacedName())
 	return x.table.of(name.hash).renew(name, now)
 }
 
 // update enters the current version of an object. was is the entry before, if the object was known.
-func (x *Index) update(was, now Entry, known, stale bool) {
+func (x *Index) update(was, now objects.Version, known, stale bool) {
 	if known && was.UID != now.UID {
 		x.forget(was)
 	}
@@ -257,30 +249,30 @@ func (x *Index) update(was, now Entry, known, stale bool) {
 }
 
 // endOthers removes the objects of the same name that have another uid and for which ended returns true.
-func (x *Index) endOthers(of Entry, ended func(other Entry) bool, deliver Deliver) error {
+func (x *Index) endOthers(of objects.ID, ended func(other objects.Version) bool, deliver Deliver) error {
 	x.mu.Lock()
-	name := x.table.key(of.NamespacedName)
+	name := x.table.key(of.NamespacedName())
 	others := x.table.of(name.hash).others(name, of.UID)
 	x.mu.Unlock()
-	return x.end(slices.DeleteFunc(others, func(other Entry) bool { return !ended(other) }), deliver)
+	return x.end(slices.DeleteFunc(others, func(other objects.Version) bool { return !ended(other) }), deliver)
 }
 
 // Remove removes an object that the server has reported as deleted, and delivers the changes. An event that is older
 // than the entry is a replay. One of the same version is not: some servers send the last event of an object with the
 // version of the event before.
-func (x *Index) Remove(o Entry, from Evidence, deliver Deliver) error {
-	was, _, ok := x.get(o)
+func (x *Index) Remove(o objects.Version, from Evidence, deliver Deliver) error {
+	was, _, ok := x.get(o.ID)
 	switch {
-	case ok && was.Pending(), ok && protocol.Before(o.Version, was.Version):
-	case ok && from == Replayed && !protocol.NotAfter(was.Version, o.Version):
+	case ok && pending(was), ok && protocol.Before(o.ResourceVersion, was.ResourceVersion):
+	case ok && from == Replayed && !protocol.NotAfter(was.ResourceVersion, o.ResourceVersion):
 	case ok:
 		x.forget(was)
 		return deliver.call(Change{Kind: watch.Deleted})
 	case from == Happened:
 		// The object has come and gone after others of its name, which must be gone, too. If versions can't be
 		// compared, this may be a replay of an earlier object's end: a deletion must not be invented.
-		return x.endOthers(o, func(other Entry) bool {
-			return protocol.NotAfter(other.Version, o.Version) // not of a pending entry
+		return x.endOthers(o.ID, func(other objects.Version) bool {
+			return protocol.NotAfter(other.ResourceVersion, o.ResourceVersion) // not of a pending entry
 		}, deliver)
 	}
 	return nil

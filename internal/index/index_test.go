@@ -7,14 +7,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
-// obj returns an Entry of a namespace. Without a version it has a hash, as the objects of client-go's fake.
-func obj(name, uid, rv string) Entry {
+// obj returns an object of a namespace. Without a version it has a hash, as the objects of client-go's fake.
+func obj(name, uid, rv string) objects.Version {
 	if rv == "" {
 		rv = "#hash"
 	}
-	return Entry{named("ns", name), types.UID(uid), rv}
+	return versionOf(named("ns", name), types.UID(uid), rv)
 }
 
 // uuid is a UUID without its last digit.
@@ -26,7 +28,7 @@ func text(changes []Change) string {
 	for _, c := range changes {
 		s := string(c.Kind)
 		if c.Gone != nil {
-			s += " " + c.Gone.Name + "/" + strings.TrimPrefix(string(c.Gone.UID), uuid) + "@" + c.Gone.Version
+			s += " " + c.Gone.Name + "/" + strings.TrimPrefix(string(c.Gone.UID), uuid) + "@" + c.Gone.ResourceVersion
 		}
 		parts = append(parts, s)
 	}
@@ -35,54 +37,54 @@ func text(changes []Change) string {
 
 func TestIndex(t *testing.T) {
 	packed := false // uids are such that entries can be packed
-	as := func(o Entry) Entry {
+	as := func(o objects.Version) objects.Version {
 		if packed && o.UID != "" {
 			o.UID = uuid + o.UID
 		}
 		return o
 	}
 	type op func(*Index) []Change
-	list := func(objects ...Entry) op {
+	list := func(listed ...objects.Version) op {
 		return func(x *Index) []Change {
 			x.BeginList()
 			return collect(func(d Deliver) error {
-				for _, o := range objects {
+				for _, o := range listed {
 					x.Put(as(o), true, Listed, d)
 				}
 				return x.EndList(d)
 			})
 		}
 	}
-	brokenList := func(o Entry) op {
+	brokenList := func(o objects.Version) op {
 		return func(x *Index) []Change {
 			x.BeginList()
 			return collect(func(d Deliver) error { return x.Put(as(o), true, Listed, d) })
 		}
 	}
-	put := func(o Entry) op {
+	put := func(o objects.Version) op {
 		return func(x *Index) []Change {
 			return collect(func(d Deliver) error { return x.Put(as(o), true, Happened, d) })
 		}
 	}
-	remove := func(o Entry) op {
+	remove := func(o objects.Version) op {
 		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Remove(as(o), Happened, d) }) }
 	}
-	replayPut := func(o Entry) op {
+	replayPut := func(o objects.Version) op {
 		return func(x *Index) []Change {
 			return collect(func(d Deliver) error { return x.Put(as(o), true, Replayed, d) })
 		}
 	}
-	replayRemove := func(o Entry) op {
+	replayRemove := func(o objects.Version) op {
 		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Remove(as(o), Replayed, d) }) }
 	}
-	unselected := func(o Entry) op {
+	unselected := func(o objects.Version) op {
 		return func(x *Index) []Change {
 			return collect(func(d Deliver) error { return x.Put(as(o), false, Happened, d) })
 		}
 	}
 	pending := func(name, uid string) op {
 		return func(x *Index) []Change {
-			x.Enter(as(Entry{named("ns", name), types.UID(uid), ""}))
+			x.Enter(as(versionOf(named("ns", name), types.UID(uid), "")))
 			return nil
 		}
 	}
@@ -264,7 +266,7 @@ func TestFirstErrorEndsTheChanges(t *testing.T) {
 	if diff := cmp.Diff("DELETED a/1@5", text(first)); diff != "" {
 		t.Errorf("delivered first (-want +got):\n%s", diff)
 	}
-	if x.Has(obj("a", "1", "5")) {
+	if x.Has(obj("a", "1", "5").ID) {
 		t.Error("a DELETED was delivered, but its entry is still there")
 	}
 	again := collect(func(d Deliver) error { return x.Put(obj("a", "2", "6"), true, Listed, d) })
@@ -277,7 +279,7 @@ func TestFirstErrorEndsTheChanges(t *testing.T) {
 	if err := x.EndList(leave); err != left {
 		t.Errorf("EndList returns %v, want the error of deliver", err)
 	}
-	if !x.Has(obj("b", "1", "7")) || x.Len() != 1 {
+	if !x.Has(obj("b", "1", "7").ID) || x.Len() != 1 {
 		t.Error("want an entry for b only, whose DELETED was not delivered")
 	}
 }
@@ -295,7 +297,7 @@ func collect(f func(Deliver) error) (all []Change) {
 func TestHasNameFindsWhatMayBeDeleted(t *testing.T) {
 	const uid = "0f3c1f1e-8a55-4a3e-9c11-5a1d0a6a1b2c"
 	enter := func(name string, uid types.UID) func(*Index) {
-		return func(x *Index) { x.Enter(Entry{named("ns", name), uid, "5"}) }
+		return func(x *Index) { x.Enter(versionOf(named("ns", name), uid, "5")) }
 	}
 	for _, tt := range []struct {
 		why  string
@@ -307,7 +309,7 @@ func TestHasNameFindsWhatMayBeDeleted(t *testing.T) {
 		{"an entry whose uid can't be packed", enter("a", "odd"), true},
 		{"an entry of another name", enter("b", uid), false},
 		{"a plain entry of another name", enter("b", "odd"), false},
-		{"a pending entry", func(x *Index) { x.Enter(Entry{named("ns", "a"), uid, ""}) }, true},
+		{"a pending entry", func(x *Index) { x.Enter(versionOf(named("ns", "a"), uid, "")) }, true},
 	} {
 		x := New(nil)
 		tt.x(x)

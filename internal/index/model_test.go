@@ -2,16 +2,16 @@ package index
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 )
 
@@ -19,7 +19,7 @@ const indexSeeds = seedtest.Default(60)
 
 // modelEntry is the entry of an object in the model.
 type modelEntry struct {
-	Entry
+	objects.Version
 	seen, stale bool
 }
 
@@ -27,7 +27,9 @@ type modelEntry struct {
 type model []modelEntry
 
 func (m model) find(name types.NamespacedName, uid types.UID) int {
-	return slices.IndexFunc(m, func(e modelEntry) bool { return e.NamespacedName == name && same(e.UID, uid) })
+	return slices.IndexFunc(m, func(e modelEntry) bool {
+		return e.NamespacedName() == name && objects.SameUID(e.UID, uid)
+	})
 }
 
 // ambiguous reports whether a name and uid fit several entries, because only some of them have a uid: then any of them
@@ -35,7 +37,7 @@ func (m model) find(name types.NamespacedName, uid types.UID) int {
 func (m model) ambiguous(name types.NamespacedName, uid types.UID) bool {
 	matches := 0
 	for _, e := range m {
-		if e.NamespacedName == name && same(e.UID, uid) {
+		if e.NamespacedName() == name && objects.SameUID(e.UID, uid) {
 			matches++
 		}
 	}
@@ -94,15 +96,15 @@ func runModel(t *testing.T, d dice, operations int) {
 	var m model
 	usual := d.IntN(3) // how many in 3 objects are usual
 	for range operations {
-		i := Entry{named(pick(d, someNamespaces[:4]), pick(d, someNames[7:])), pick(d, someUIDs[1:4]),
-			pick(d, someVersions[:5])}
+		i := versionOf(named(pick(d, someNamespaces[:4]), pick(d, someNames[7:])), pick(d, someUIDs[1:4]),
+			pick(d, someVersions[:5]))
 		if d.IntN(3) >= usual {
-			i = Entry{named(pick(d, someNamespaces), pick(d, someNames)), pick(d, someUIDs), pick(d, someVersions)}
+			i = versionOf(named(pick(d, someNamespaces), pick(d, someNames)), pick(d, someUIDs), pick(d, someVersions))
 		}
-		if m.ambiguous(i.NamespacedName, i.UID) {
+		if m.ambiguous(i.NamespacedName(), i.UID) {
 			continue
 		}
-		at := m.find(i.NamespacedName, i.UID)
+		at := m.find(i.NamespacedName(), i.UID)
 		switch d.IntN(10) {
 		case 0:
 			x.each((*shard).unsee)
@@ -115,7 +117,7 @@ func runModel(t *testing.T, d dice, operations int) {
 				m[n].stale = true
 			}
 		case 2, 3, 4:
-			x.delete(i.NamespacedName, i.UID)
+			x.delete(i.ID)
 			if at >= 0 {
 				m = slices.Delete(m, at, at+1)
 			}
@@ -124,50 +126,48 @@ func runModel(t *testing.T, d dice, operations int) {
 			if at < 0 {
 				at, m = len(m), append(m, modelEntry{})
 			}
-			m[at] = modelEntry{Entry: i, seen: true}
+			m[at] = modelEntry{Version: i, seen: true}
 		}
 		m.compare(t, &x, i)
 	}
 	var got []modelEntry
 	x.each(func(s *shard) {
 		for i, seen := range s.all() {
-			_, stale, _ := s.get(x.key(i.NamespacedName), i.UID)
+			_, stale, _ := s.get(x.key(i.NamespacedName()), i.UID)
 			got = append(got, modelEntry{i, seen, stale})
 		}
 	})
-	order := func(a, b modelEntry) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	}
+	order := func(a, b modelEntry) int { return a.Compare(b.ID) }
 	slices.SortFunc(got, order)
 	slices.SortFunc(m, order)
 	if !slices.Equal(m, got) {
 		t.Fatalf("all entries (-want +got):\n%s",
-			gocmp.Diff([]modelEntry(m), got, gocmp.AllowUnexported(modelEntry{}, Entry{})))
+			cmp.Diff([]modelEntry(m), got, cmp.AllowUnexported(modelEntry{})))
 	}
 	checkTable(t, &x)
 }
 
 // compare looks up an object, and the others of its name, in the table and in the model.
-func (m model) compare(t *testing.T, x *table, i Entry) {
+func (m model) compare(t *testing.T, x *table, i objects.Version) {
 	t.Helper()
 	var want modelEntry
-	at := m.find(i.NamespacedName, i.UID)
+	at := m.find(i.NamespacedName(), i.UID)
 	if at >= 0 {
 		want = m[at]
 	}
-	name := x.key(i.NamespacedName)
+	name := x.key(i.NamespacedName())
 	s := x.of(name.hash)
 	got, stale, ok := s.get(name, i.UID)
-	if !m.ambiguous(i.NamespacedName, i.UID) && (got != want.Entry || stale != want.stale || ok != (at >= 0)) {
+	if !m.ambiguous(i.NamespacedName(), i.UID) && (got != want.Version || stale != want.stale || ok != (at >= 0)) {
 		t.Fatalf("%.100q: got %.100q, %v, %v", fmt.Sprint(want), fmt.Sprint(got), stale, ok)
 	}
 	others, named, seen := 0, false, false
 	for _, e := range m {
-		if e.NamespacedName != i.NamespacedName {
+		if e.NamespacedName() != i.NamespacedName() {
 			continue
 		}
 		named, seen = true, seen || e.seen
-		if !same(e.UID, i.UID) {
+		if !objects.SameUID(e.UID, i.UID) {
 			others++
 		}
 	}
@@ -195,7 +195,7 @@ func checkTable(t *testing.T, x *table) {
 	for name, n := range x.spaces.numbers {
 		got[name] = x.spaces.list.at(n).count
 	}
-	if diff := gocmp.Diff(spaces, got); diff != "" {
+	if diff := cmp.Diff(spaces, got); diff != "" {
 		t.Errorf("entries of each namespace (-want +got):\n%s", diff)
 	}
 	free := 0

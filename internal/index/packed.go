@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 // packed is a hash table with linear probing, from names to records.
@@ -229,8 +231,8 @@ const (
 
 // pack returns the record of an entry, and false if unpacking it would not return the same entry. The uid must be empty
 // or a UUID in its usual form, other than the one of zeros only. The version must be a plain decimal number.
-func pack(e Entry, seen bool) (r record, ok bool) {
-	if r.version, ok = ParseVersion(e.Version); !ok {
+func pack(e objects.Version, seen bool) (r record, ok bool) {
+	if r.version, ok = ParseVersion(e.ResourceVersion); !ok {
 		return r, false
 	}
 	if r.uid, ok = packUID(e.UID); !ok {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 // shard holds the entries of some names. An entry with a usual uid, version and name is packed: 32 bytes for the uid,
@@ -30,7 +32,14 @@ type plainEntry struct {
 	seen, stale bool
 }
 
-func (o plainEntry) entry(name types.NamespacedName) Entry { return Entry{name, o.uid, o.version} }
+func (o plainEntry) entry(name types.NamespacedName) objects.Version {
+	return versionOf(name, o.uid, o.version)
+}
+
+func versionOf(name types.NamespacedName, uid types.UID, resourceVersion string) objects.Version {
+	id := objects.ID{Namespace: name.Namespace, Name: name.Name, UID: uid}
+	return objects.Version{ID: id, ResourceVersion: resourceVersion}
+}
 
 // newShard returns an empty shard that expects a number of packed entries.
 func newShard(s *spaces, expected int) *shard {
@@ -43,16 +52,13 @@ func newShard(s *spaces, expected int) *shard {
 
 func (s *shard) len() int { return s.packed.live + s.plainCount }
 
-// same reports whether two uids may be those of one object. An object without a uid may be any of its name.
-func same(a, b types.UID) bool { return a == b || a == "" || b == "" }
-
-func (s *shard) get(name key, uid types.UID) (e Entry, stale, ok bool) {
+func (s *shard) get(name key, uid types.UID) (e objects.Version, stale, ok bool) {
 	if slot, ok := s.packed.find(name, uid); ok {
 		r := s.packed.at(slot)
 		if packed, ok := packUID(uid); !ok || packed != r.uid {
 			uid = r.unpackUID()
 		}
-		return Entry{name.NamespacedName, uid, r.unpackVersion()}, r.space&flagStale != 0, true
+		return versionOf(name.NamespacedName, uid, r.unpackVersion()), r.space&flagStale != 0, true
 	}
 	if o := s.plainOf(name.NamespacedName, uid); o != nil {
 		return o.entry(name.NamespacedName), o.stale, true
@@ -63,7 +69,7 @@ func (s *shard) get(name key, uid types.UID) (e Entry, stale, ok bool) {
 func (s *shard) plainOf(name types.NamespacedName, uid types.UID) *plainEntry {
 	of := s.plain[name]
 	for n := range of {
-		if same(of[n].uid, uid) {
+		if objects.SameUID(of[n].uid, uid) {
 			return &of[n]
 		}
 	}
@@ -77,14 +83,14 @@ func (s *shard) hasName(hash uint64, namespace, name []byte) bool {
 }
 
 // others returns the objects of a name that have another uid.
-func (s *shard) others(name key, uid types.UID) (found []Entry) {
+func (s *shard) others(name key, uid types.UID) (found []objects.Version) {
 	s.packed.eachNamed(name, func(r *record) {
-		if e := (Entry{name.NamespacedName, r.unpackUID(), r.unpackVersion()}); !same(e.UID, uid) {
+		if e := versionOf(name.NamespacedName, r.unpackUID(), r.unpackVersion()); !objects.SameUID(e.UID, uid) {
 			found = append(found, e)
 		}
 	})
 	for _, o := range s.plain[name.NamespacedName] {
-		if !same(o.uid, uid) {
+		if !objects.SameUID(o.uid, uid) {
 			found = append(found, o.entry(name.NamespacedName))
 		}
 	}
@@ -99,7 +105,7 @@ func (s *shard) saw(name key) bool {
 }
 
 // set enters an object, or updates its entry.
-func (s *shard) set(name key, e Entry, seen bool) {
+func (s *shard) set(name key, e objects.Version, seen bool) {
 	r, ok := pack(e, seen)
 	slot, found := s.packed.find(name, e.UID)
 	switch {
@@ -109,14 +115,14 @@ func (s *shard) set(name key, e Entry, seen bool) {
 		s.packed.delete(slot)
 		s.setPlain(e, seen)
 	case ok && s.packed.insert(name, r):
-		s.deletePlain(e.NamespacedName, e.UID)
+		s.deletePlain(e.NamespacedName(), e.UID)
 	default:
 		s.setPlain(e, seen)
 	}
 }
 
 // renew replaces a packed entry by a newer one.
-func (s *shard) renew(name key, e Entry) bool {
+func (s *shard) renew(name key, e objects.Version) bool {
 	r, ok := pack(e, true)
 	if !ok || e.UID == "" {
 		return false
@@ -137,9 +143,10 @@ func (s *shard) delete(name key, uid types.UID) {
 	}
 }
 
-func (s *shard) setPlain(e Entry, seen bool) {
-	now := plainEntry{uid: types.UID(strings.Clone(string(e.UID))), version: strings.Clone(e.Version), seen: seen}
-	if o := s.plainOf(e.NamespacedName, e.UID); o != nil {
+func (s *shard) setPlain(e objects.Version, seen bool) {
+	uid, version := types.UID(strings.Clone(string(e.UID))), strings.Clone(e.ResourceVersion)
+	now := plainEntry{uid: uid, version: version, seen: seen}
+	if o := s.plainOf(e.NamespacedName(), e.UID); o != nil {
 		*o = now
 		return
 	}
@@ -156,7 +163,7 @@ func (s *shard) addPlain(name types.NamespacedName, more ...plainEntry) {
 
 func (s *shard) deletePlain(name types.NamespacedName, uid types.UID) {
 	of := s.plain[name]
-	n := slices.IndexFunc(of, func(o plainEntry) bool { return same(o.uid, uid) })
+	n := slices.IndexFunc(of, func(o plainEntry) bool { return objects.SameUID(o.uid, uid) })
 	if n < 0 {
 		return
 	}
@@ -204,10 +211,10 @@ func (s *shard) distrust() {
 }
 
 // all yields every entry, and whether the object was seen. The shard must not be changed meanwhile.
-func (s *shard) all() iter.Seq2[Entry, bool] {
-	return func(yield func(Entry, bool) bool) {
+func (s *shard) all() iter.Seq2[objects.Version, bool] {
+	return func(yield func(objects.Version, bool) bool) {
 		for r := range s.packed.all() {
-			e := Entry{s.packed.name(r), r.unpackUID(), r.unpackVersion()}
+			e := versionOf(s.packed.name(r), r.unpackUID(), r.unpackVersion())
 			if !yield(e, r.space&flagSeen != 0) {
 				return
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 // table holds the entries of an Index, in shards by the hash of their names. It has as many shards as its entries need,
@@ -51,12 +53,12 @@ func (t *table) of(hash uint64) *shard {
 }
 
 // set enters an object that was seen, or updates its entry.
-func (t *table) set(e Entry) {
-	t.change(e.NamespacedName, func(s *shard, name key) { s.set(name, e, true) })
+func (t *table) set(e objects.Version) {
+	t.change(e.NamespacedName(), func(s *shard, name key) { s.set(name, e, true) })
 }
 
-func (t *table) delete(name types.NamespacedName, uid types.UID) {
-	t.change(name, func(s *shard, name key) { s.delete(name, uid) })
+func (t *table) delete(id objects.ID) {
+	t.change(id.NamespacedName(), func(s *shard, name key) { s.delete(name, id.UID) })
 }
 
 // change calls f with a name and its shard, and adapts the shards to what f has changed.

@@ -13,15 +13,17 @@ import (
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 // usual returns an entry whose names and version have the usual length.
-func usual(i int) Entry {
+func usual(i int) objects.Version {
 	r := rand.New(rand.NewPCG(uint64(i), 1))
 	uid := fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", r.Uint32(), r.Uint32N(1<<16), r.Uint32N(1<<12), r.Uint32N(1<<12),
 		r.Uint64N(1<<48))
-	return Entry{named(fmt.Sprintf("team-a-%05d", i%50), fmt.Sprintf("robot-7f9c6d4b8-%05x-%06d", r.Uint32N(1<<20), i)),
-		types.UID(uid), fmt.Sprint(40_000_000 + i)}
+	name := named(fmt.Sprintf("team-a-%05d", i%50), fmt.Sprintf("robot-7f9c6d4b8-%05x-%06d", r.Uint32N(1<<20), i))
+	return versionOf(name, types.UID(uid), fmt.Sprint(40_000_000+i))
 }
 
 // The strings of an object share memory, of which the index keeps nothing.
@@ -31,7 +33,7 @@ func TestIndexKeepsNoStringOfAnObject(t *testing.T) {
 		object := strings.Clone(text)
 		x := New(nil)
 		n := len(uid) + 1
-		x.Enter(Entry{named(object[n:n+9], object[n+10:n+14]), types.UID(object[:len(uid)]), object[n+15:]})
+		x.Enter(versionOf(named(object[n:n+9], object[n+10:n+14]), types.UID(object[:len(uid)]), object[n+15:]))
 		begin := uintptr(unsafe.Pointer(unsafe.StringData(object)))
 		within := func(s string) bool {
 			at := uintptr(unsafe.Pointer(unsafe.StringData(s)))
@@ -43,7 +45,7 @@ func TestIndexKeepsNoStringOfAnObject(t *testing.T) {
 			}
 		}
 		for _, e := range x.All() {
-			if within(e.Namespace) || within(e.Name) || within(string(e.UID)) || within(e.Version) {
+			if within(e.Namespace) || within(e.Name) || within(string(e.UID)) || within(e.ResourceVersion) {
 				t.Errorf("uid %s: the entry has a part of the object", uid)
 			}
 		}
@@ -109,21 +111,21 @@ func TestIndexDoesNotGrow(t *testing.T) {
 	const live, rounds = 1_000, 30_000
 	tests := []struct {
 		name string
-		of   func(i int) Entry
+		of   func(i int) objects.Version
 		why  string
 	}{
 		{"names", usual, "names come and go, as those of Pods"},
-		{"namespaces", func(i int) Entry {
+		{"namespaces", func(i int) objects.Version {
 			e := usual(i)
 			e.Namespace = fmt.Sprintf("preview-%d", i)
 			return e
 		}, "namespaces come and go"},
-		{"plain entries", func(i int) Entry {
+		{"plain entries", func(i int) objects.Version {
 			e := usual(i)
-			e.Version = fmt.Sprintf("v%d", i)
+			e.ResourceVersion = fmt.Sprintf("v%d", i)
 			return e
 		}, "plain entries come and go"},
-		{"packed and plain entries", func(i int) Entry {
+		{"packed and plain entries", func(i int) objects.Version {
 			e := usual(i)
 			if i%3 == 0 {
 				e.Name += strings.Repeat("-long", 100)
@@ -159,9 +161,9 @@ func TestIndexDoesNotGrow(t *testing.T) {
 func TestIndexShrinks(t *testing.T) {
 	x := New(nil)
 	const many, few = 20_000, 10
-	plain := func(i int) Entry {
+	plain := func(i int) objects.Version {
 		e := usual(i)
-		e.Name, e.Version = "plain-"+e.Name, "x"
+		e.Name, e.ResourceVersion = "plain-"+e.Name, "x"
 		return e
 	}
 	for i := range many {
@@ -176,7 +178,7 @@ func TestIndexShrinks(t *testing.T) {
 		t.Errorf("%d bytes and %d plain entries, want at most 32 KiB and 10", n, plainEntries(&x.table))
 	}
 	for i := many - few; i < many; i++ {
-		if !x.Has(usual(i)) || !x.Has(plain(i)) {
+		if !x.Has(usual(i).ID) || !x.Has(plain(i).ID) {
 			t.Errorf("entry %d is lost", i)
 		}
 	}
@@ -185,23 +187,23 @@ func TestIndexShrinks(t *testing.T) {
 // No server should send such a name, uid or version.
 func TestUnusualEntriesAreReturnedUnchanged(t *testing.T) {
 	x := New(nil)
-	want := map[types.NamespacedName]Entry{}
-	enter := func(k Entry) {
+	want := map[types.NamespacedName]objects.Version{}
+	enter := func(k objects.Version) {
 		x.Enter(k)
-		want[k.NamespacedName] = k
+		want[k.NamespacedName()] = k
 	}
 	for i, uid := range someUIDs {
 		for j, version := range append(someVersions, fmt.Sprint(uint64(math.MaxUint64))) {
-			enter(Entry{named("ns", fmt.Sprintf("%d-%d", i, j)), uid, version})
+			enter(versionOf(named("ns", fmt.Sprintf("%d-%d", i, j)), uid, version))
 		}
 	}
 	for _, n := range []int{0, 1, 254, 255, 256, 1 << 15, 1 << 20} {
-		enter(Entry{named("ns", strings.Repeat("n", n)), "u", "1"})
-		enter(Entry{named("ns", strings.Repeat("m", n)), "", "1"})
-		enter(Entry{named(strings.Repeat("n", n), "name"), "", "1"})
+		enter(versionOf(named("ns", strings.Repeat("n", n)), "u", "1"))
+		enter(versionOf(named("ns", strings.Repeat("m", n)), "", "1"))
+		enter(versionOf(named(strings.Repeat("n", n), "name"), "", "1"))
 	}
 	for _, k := range want {
-		if got, _, ok := x.get(k); !ok || got != k {
+		if got, _, ok := x.get(k.ID); !ok || got != k {
 			t.Errorf("got %.200q, want %.200q", fmt.Sprint(got), fmt.Sprint(k))
 		}
 	}
@@ -235,7 +237,7 @@ func TestOnlyWhatUnpacksUnchangedIsPacked(t *testing.T) {
 		{"{6ba7b810-9dad-11d1-80b4-00c04fd430c8}", "1", false, "too long"},
 	}
 	for _, tt := range tests {
-		r, got := pack(Entry{UID: tt.uid, Version: tt.version}, false)
+		r, got := pack(versionOf(types.NamespacedName{}, tt.uid, tt.version), false)
 		if got != tt.want {
 			t.Errorf("pack(%s, %s) is %v, want %v: %s", tt.uid, tt.version, got, tt.want, tt.why)
 		}
@@ -280,18 +282,18 @@ func TestOtherGoroutinesMayRead(t *testing.T) {
 
 func TestNamesOfOneHashAreDistinct(t *testing.T) {
 	s := newShard(newSpaces(maphash.MakeSeed()), 10) // has slots for all, so that no hash is computed
-	var entries []Entry
+	var entries []objects.Version
 	for i, name := range []types.NamespacedName{named("a", "x"), named("b", "x"), named("a", "y"), named("", "x")} {
-		entries = append(entries, Entry{name, "", fmt.Sprint(i)})
+		entries = append(entries, versionOf(name, "", fmt.Sprint(i)))
 	}
 	const hash = 7
 	for i, e := range entries {
 		if s.hasName(hash, []byte(e.Namespace), []byte(e.Name)) {
-			t.Errorf("%v is found before it is entered", e.NamespacedName)
+			t.Errorf("%v is found before it is entered", e.NamespacedName())
 		}
-		s.set(key{e.NamespacedName, hash}, e, true)
+		s.set(key{e.NamespacedName(), hash}, e, true)
 		for _, want := range entries[:i+1] {
-			if got, _, ok := s.get(key{want.NamespacedName, hash}, ""); !ok || got != want {
+			if got, _, ok := s.get(key{want.NamespacedName(), hash}, ""); !ok || got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		}
@@ -310,12 +312,12 @@ func TestEndListDeliversEachDeletionOnce(t *testing.T) {
 	for i := range listed {
 		x.Enter(usual(i))
 	}
-	deleted := map[Entry]int{}
+	deleted := map[objects.Version]int{}
 	interrupted := errors.New("interrupted")
 	for {
 		left := 100
 		err := x.EndList(func(c Change) error {
-			if deleted[*c.Gone]++; x.Has(*c.Gone) {
+			if deleted[*c.Gone]++; x.Has(c.Gone.ID) {
 				t.Errorf("%v is delivered before it leaves the index", *c.Gone)
 			}
 			if left--; left == 0 {
@@ -332,7 +334,7 @@ func TestEndListDeliversEachDeletionOnce(t *testing.T) {
 		if i < listed {
 			want = 0
 		}
-		if e := usual(i); deleted[e] != want || x.Has(e) != (want == 0) {
+		if e := usual(i); deleted[e] != want || x.Has(e.ID) != (want == 0) {
 			t.Errorf("%v was deleted %d times, want %d", e, deleted[e], want)
 		}
 	}

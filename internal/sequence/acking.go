@@ -5,7 +5,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
-	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 // acking is the part of delivery that concerns the checkpoint. Without one it does nothing.
@@ -15,11 +15,11 @@ type acking struct {
 }
 
 // changed returns the function that notes what the index changes for the checkpoint.
-func (a acking) changed() func(index.Entry, bool) {
+func (a acking) changed() func(objects.Version, bool) {
 	if a.progress == nil {
 		return nil
 	}
-	return func(e index.Entry, gone bool) { a.progress.Note(acks.Change{Object: objectOf(e), Gone: gone}) }
+	return func(e objects.Version, gone bool) { a.progress.Note(acks.Change{Object: objectOf(e), Gone: gone}) }
 }
 
 // mark returns the mark of the next Step. mayBeKnown says that the Step is the ADDED of an object that an earlier run
@@ -45,7 +45,7 @@ func (a acking) pass() {
 func (a acking) writesAhead() bool { return a.progress != nil && a.progress.WritesAhead() }
 
 // isWritten reports whether the checkpoint has an entry for an object, or will get one with the next commit.
-func (a acking) isWritten(e index.Entry) bool { return a.progress.IsWrittenAhead(objectOf(e)) }
+func (a acking) isWritten(e objects.Version) bool { return a.progress.IsWrittenAhead(objectOf(e)) }
 
 // writeAhead writes objects to the checkpoint. If it returns an error, they must not be delivered.
 func (a acking) writeAhead(ctx context.Context, fresh []checkpoint.Object) error {

@@ -144,7 +144,7 @@ func (c *connection) read(ev *client.Event) (f protocol.Frame, err error) {
 		f.Kind = protocol.AddedFrame
 	}
 	if !o.unversioned() {
-		f.Version = o.Version
+		f.Version = o.ResourceVersion
 	}
 	c.count(ev.Type, f.Version)
 	return f, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -126,20 +127,20 @@ func (d *delivery) listed(ctx context.Context, l protocol.Listed) error {
 func (d *delivery) object(ctx context.Context, o object, l protocol.Listed) error {
 	defer d.acking.pass()
 	from := index.Listed
-	if d.index.Saw(o.NamespacedName) {
+	if d.index.Saw(o.NamespacedName()) {
 		from = index.Replayed // the server sent the object twice
 	}
 	if isOnlyEntered(o, l) {
-		return d.index.Put(o.Entry, d.target.selects(o), from, nil)
+		return d.index.Put(o.Version, d.target.selects(o), from, nil)
 	}
-	return d.index.Put(o.Entry, d.target.selects(o), from, func(c index.Change) error {
+	return d.index.Put(o.Version, d.target.selects(o), from, func(c index.Change) error {
 		return d.change(ctx, c, o, true)
 	})
 }
 
 // isOnlyEntered reports whether an object of a snapshot is entered into the index without being delivered.
 func isOnlyEntered(o object, l protocol.Listed) bool {
-	return l.Quiet || l.Since != "" && protocol.NotAfter(o.Version, l.Since)
+	return l.Quiet || l.Since != "" && protocol.NotAfter(o.ResourceVersion, l.Since)
 }
 
 // sawAll reports whether the pages before this one had all of its objects. For objects that the index does not have, it
@@ -147,7 +148,7 @@ func isOnlyEntered(o object, l protocol.Listed) bool {
 func (d *delivery) sawAll() bool {
 	all := true
 	for _, o := range d.inbox.page {
-		n, last := o.NamespacedName, d.lastName
+		n, last := o.NamespacedName(), d.lastName
 		if cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
 			d.lastName, all = n, false
 		} else if d.target.selects(o) && !d.index.Saw(n) {
@@ -213,7 +214,7 @@ func (d *delivery) event(ctx context.Context, e protocol.Event, change index.Del
 	last := &d.inbox.event
 	d.movesTo = e.Version
 	defer func() { d.movesTo, *last = "", objectEvent{} }() // so that the object's memory can be freed
-	if e.Partial && !e.Replay && !d.index.Has(last.object.Entry) {
+	if e.Partial && !e.Replay && !d.index.Has(last.object.ID) {
 		return d.unknown(ctx, *last)
 	}
 	from := index.Happened
@@ -221,9 +222,9 @@ func (d *delivery) event(ctx context.Context, e protocol.Event, change index.Del
 		from = index.Replayed
 	}
 	if last.kind == watch.Deleted {
-		return d.index.Remove(last.object.Entry, from, change)
+		return d.index.Remove(last.object.Version, from, change)
 	}
-	return d.index.Put(last.object.Entry, d.target.selects(last.object), from, change)
+	return d.index.Put(last.object.Version, d.target.selects(last.object), from, change)
 }
 
 // unknown delivers the event of an object that is not in the index, but may have existed before the start. With a
@@ -234,7 +235,7 @@ func (d *delivery) unknown(ctx context.Context, ev objectEvent) error {
 	}
 	kind := ev.kind
 	if kind != watch.Deleted {
-		if err := d.index.Put(ev.object.Entry, true, index.Happened, nil); err != nil {
+		if err := d.index.Put(ev.object.Version, true, index.Happened, nil); err != nil {
 			return err
 		}
 		if d.target.Select != nil {
@@ -294,7 +295,7 @@ func (d *delivery) writePageAhead(ctx context.Context, page []object, l protocol
 	var fresh []checkpoint.Object
 	for _, o := range page {
 		if !isOnlyEntered(o, l) && d.isNew(o) {
-			fresh = append(fresh, objectOf(o.Entry))
+			fresh = append(fresh, objectOf(o.Version))
 		}
 	}
 	return d.acking.writeAhead(ctx, fresh)
@@ -311,15 +312,15 @@ func (d *delivery) writeEventAhead(ctx context.Context, e protocol.Event, peek f
 	if !d.acking.writesAhead() || ev.kind == watch.Deleted || e.Replay || !d.isNew(ev.object) {
 		return nil
 	}
-	first := unversioned(ev.object.Entry)
+	first := unversioned(ev.object.Version)
 	fresh := []checkpoint.Object{objectOf(first)}
 	if !d.acking.isWritten(first) {
-		seen := map[index.Entry]bool{first: true}
+		seen := map[objects.Version]bool{first: true}
 		peek()
 		for _, o := range d.inbox.takeComing() {
 			// A replay of an unknown object is not delivered.
-			replay := protocol.NotAfter(o.Version, e.Version) && !d.index.Has(o.Entry)
-			if k := unversioned(o.Entry); !replay && !seen[k] && d.isNew(o) {
+			replay := protocol.NotAfter(o.ResourceVersion, e.Version) && !d.index.Has(o.ID)
+			if k := unversioned(o.Version); !replay && !seen[k] && d.isNew(o) {
 				seen[k] = true
 				fresh = append(fresh, objectOf(k))
 			}
@@ -328,10 +329,10 @@ func (d *delivery) writeEventAhead(ctx context.Context, e protocol.Event, peek f
 	return d.acking.writeAhead(ctx, fresh)
 }
 
-func unversioned(e index.Entry) index.Entry {
-	e.Version = ""
+func unversioned(e objects.Version) objects.Version {
+	e.ResourceVersion = ""
 	return e
 }
 
 // isNew reports whether an object will be delivered and has no entry yet.
-func (d *delivery) isNew(o object) bool { return !d.index.Has(o.Entry) && d.target.selects(o) }
+func (d *delivery) isNew(o object) bool { return !d.index.Has(o.ID) && d.target.selects(o) }

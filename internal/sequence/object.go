@@ -17,7 +17,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
-	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
@@ -27,11 +27,11 @@ type objectEvent struct {
 	kind   watch.EventType
 }
 
-// object is a received object with its index entry, whose Version identifies the object's state.
+// object is a received object. Its ResourceVersion is a hash if the server sent none (see noVersion).
 type object struct {
-	index.Entry // embedded: the object is the one of this entry
-	body        body
-	verdict     client.Verdict // of Config.Select, if it was called before the object was decoded
+	objects.Version // embedded: the object is in this version
+	body            body
+	verdict         client.Verdict // of Config.Select, if it was called before the object was decoded
 }
 
 // body is an object as a Step has it: decoded, or as JSON.
@@ -73,14 +73,14 @@ func (o object) meta() Meta {
 	return decode.NewMeta(o.body.json)
 }
 
-// noVersion is the prefix of a Version that is a hash instead of a resourceVersion.
+// noVersion is the prefix of a ResourceVersion that is a hash.
 const noVersion = "#"
 
 // accept converts an object, decoded or raw, or returns an error if it has no name or namespace.
 func (t *Target) accept(o *unstructured.Unstructured, raw decode.Raw) (object, error) {
 	var accepted object
 	switch {
-	case raw.ResourceVersion != "":
+	case raw.Version.ResourceVersion != "":
 		accepted = receivedWith(o, raw)
 	case raw.JSON != nil:
 		var err error
@@ -109,8 +109,8 @@ func (t *Target) accept(o *unstructured.Unstructured, raw decode.Raw) (object, e
 
 // received returns an object from a server's answer.
 func received(o *unstructured.Unstructured) object {
-	if id := identify(o); id.Version != "" {
-		return object{body: body{decoded: o}, Entry: id}
+	if id := identify(o); id.ResourceVersion != "" {
+		return object{body: body{decoded: o}, Version: id}
 	}
 	return receivedFromFake(o)
 }
@@ -119,26 +119,24 @@ func received(o *unstructured.Unstructured) object {
 // content identifies the state; and it returns the objects that it stores, so they are copied.
 func receivedFromFake(o *unstructured.Unstructured) object {
 	id := identify(o)
-	id.Version = hash(o)
-	return object{body: body{decoded: copyJSON(o)}, Entry: id}
+	id.ResourceVersion = hash(o)
+	return object{body: body{decoded: copyJSON(o)}, Version: id}
 }
 
 // receivedWith returns an object from a server's answer that is decoded or raw, and whose identity is known.
 func receivedWith(o *unstructured.Unstructured, r decode.Raw) object {
-	name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
-	id := index.Entry{NamespacedName: name, UID: types.UID(r.UID), Version: r.ResourceVersion}
-	return object{body: body{decoded: o, json: r.JSON}, Entry: id}
+	return object{body: body{decoded: o, json: r.JSON}, Version: r.Version}
 }
 
 // identify reads the metadata once; the methods of Unstructured would do so for each field.
-func identify(o *unstructured.Unstructured) index.Entry {
+func identify(o *unstructured.Unstructured) objects.Version {
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	text := func(key string) string {
 		s, _ := metadata[key].(string)
 		return s
 	}
-	name := types.NamespacedName{Namespace: text("namespace"), Name: text("name")}
-	return index.Entry{NamespacedName: name, UID: types.UID(text("uid")), Version: text("resourceVersion")}
+	id := objects.ID{Namespace: text("namespace"), Name: text("name"), UID: types.UID(text("uid"))}
+	return objects.Version{ID: id, ResourceVersion: text("resourceVersion")}
 }
 
 // selects reports whether an object is selected.
@@ -149,15 +147,15 @@ func (t *Target) selects(o object) bool {
 	return (t.Matches == nil || t.Matches(o.body.decoded)) && (t.Select == nil || t.Select(o.meta()))
 }
 
-// unversioned reports whether the Version is a hash.
-func (o object) unversioned() bool { return strings.HasPrefix(o.Version, noVersion) }
+// unversioned reports whether the ResourceVersion is a hash.
+func (o object) unversioned() bool { return strings.HasPrefix(o.ResourceVersion, noVersion) }
 
 // resourceVersion returns the object's resourceVersion, which is empty if the server sent none.
 func (o object) resourceVersion() string {
 	if o.unversioned() {
 		return o.meta().GetResourceVersion()
 	}
-	return o.Version
+	return o.ResourceVersion
 }
 
 func hash(o *unstructured.Unstructured) string {
@@ -211,28 +209,29 @@ func (t typeMeta) metadataOf(o *unstructured.Unstructured) *unstructured.Unstruc
 }
 
 // inferred returns the object of an inferred DELETED.
-func (t *Target) inferred(e *index.Entry) object {
+func (t *Target) inferred(e *objects.Version) object {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(t.Resource.GroupVersionKind())
 	o.SetNamespace(e.Namespace)
 	o.SetName(e.Name)
 	o.SetUID(e.UID)
-	if !strings.HasPrefix(e.Version, noVersion) {
-		o.SetResourceVersion(e.Version)
+	if !strings.HasPrefix(e.ResourceVersion, noVersion) {
+		o.SetResourceVersion(e.ResourceVersion)
 	}
 	if t.Objects == client.Raw {
 		text, _ := json.Marshal(o.Object) // it has only strings
-		return object{body: body{json: text}, Entry: *e}
+		return object{body: body{json: text}, Version: *e}
 	}
-	return object{body: body{decoded: o}, Entry: *e}
+	return object{body: body{decoded: o}, Version: *e}
 }
 
 // objectOf converts an index entry to an object of a Position.
-func objectOf(e index.Entry) checkpoint.Object {
-	return checkpoint.Object{Namespace: e.Namespace, Name: e.Name, UID: e.UID, ResourceVersion: e.Version}
+func objectOf(e objects.Version) checkpoint.Object {
+	return checkpoint.Object{Namespace: e.Namespace, Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion}
 }
 
 // entryOf is the reverse of objectOf.
-func entryOf(o checkpoint.Object) index.Entry {
-	return index.Entry{NamespacedName: o.NamespacedName(), UID: o.UID, Version: o.ResourceVersion}
+func entryOf(o checkpoint.Object) objects.Version {
+	id := objects.ID{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+	return objects.Version{ID: id, ResourceVersion: o.ResourceVersion}
 }

@@ -6,10 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 // Different content has different hashes.
@@ -40,14 +39,14 @@ func TestInferredObjectHasWhatTheIndexKnows(t *testing.T) {
 	r.Group, r.Version = "example.com", "v1"
 	target := NewTarget(Config{Resource: r})
 	for _, tt := range []struct {
-		entry index.Entry
+		entry objects.Version
 		want  map[string]any
 		why   string
 	}{
-		{index.Entry{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "a"}, UID: "u-1", Version: "5"},
+		{objects.Version{ID: objects.ID{Namespace: "ns", Name: "a", UID: "u-1"}, ResourceVersion: "5"},
 			map[string]any{"namespace": "ns", "name": "a", "uid": "u-1", "resourceVersion": "5"},
 			"an entry has names, uid and resourceVersion"},
-		{index.Entry{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "b"}, Version: noVersion + "hash"},
+		{objects.Version{ID: objects.ID{Namespace: "ns", Name: "b"}, ResourceVersion: noVersion + "hash"},
 			map[string]any{"namespace": "ns", "name": "b"}, "a content hash is not delivered as a resourceVersion"},
 	} {
 		want := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": tt.want}

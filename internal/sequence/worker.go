@@ -34,10 +34,10 @@ func New(t *Target, r *Run, namespace string, d Door) *Worker {
 	if r.Session != nil {
 		acking.progress, acking.report = r.Session.Progress(namespace), &w.report
 	}
-	objects := index.New(acking.changed())
-	w.report.namespace, w.report.changed, w.report.objects = namespace, t.Hooks.StatusChanged, objects.Len
+	known := index.New(acking.changed())
+	w.report.namespace, w.report.changed, w.report.objects = namespace, t.Hooks.StatusChanged, known.Len
 	w.requests = requests{
-		scope: scope{t, namespace, log}, inbox: &w.inbox, knows: objects.HasName, buffered: acking.writesAhead,
+		scope: scope{t, namespace, log}, inbox: &w.inbox, knows: known.HasName, buffered: acking.writesAhead,
 		reader: client.For(t.Client, t.Resource.GroupVersionResource, namespace),
 	}
 	w.pacing = pacing{
@@ -45,7 +45,7 @@ func New(t *Target, r *Run, namespace string, d Door) *Worker {
 		log: log,
 	}
 	w.delivery = delivery{
-		target: t, run: r, door: d, log: log, inbox: &w.inbox, index: objects, acking: acking, report: &w.report,
+		target: t, run: r, door: d, log: log, inbox: &w.inbox, index: known, acking: acking, report: &w.report,
 	}
 	w.report.restart("", place{})
 	return w
@@ -92,14 +92,14 @@ func (w *Worker) Continue(from Origin) {
 
 // beginningAt returns where the protocol begins at a Position. Its objects are in the index.
 func (w *Worker) beginningAt(from Origin) protocol.Beginning {
-	p, objects := from.Position, w.delivery.index
+	p, known := from.Position, w.delivery.index
 	b := protocol.Beginning{Rewound: p.Rewound}
 	b.Version, b.Moved = p.At(w.report.namespace)
 	b.From = cmp.Or(b.Version, p.ResourceVersions[""])
 	_, watchedBefore := p.ResourceVersions[w.report.namespace]
 	// A position without entries does not say which namespaces were watched.
 	b.Begun = b.Version == "" &&
-		(watchedBefore || objects.Len() > 0 || p.Unclean || p.Partial && len(p.ResourceVersions) == 0)
+		(watchedBefore || known.Len() > 0 || p.Unclean || p.Partial && len(p.ResourceVersions) == 0)
 	if from.Snapshot { // the differences were asked for, so they are no gap, unless the index lacks something
 		b.Begun = b.Begun || p.Unclean || p.Partial
 		b.Version = ""
@@ -115,8 +115,8 @@ func (w *Worker) beginningAt(from Origin) protocol.Beginning {
 			atLeast(rv)
 		}
 	}
-	for _, e := range objects.All() {
-		atLeast(e.Version)
+	for _, e := range known.All() {
+		atLeast(e.ResourceVersion)
 	}
 	return b
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -90,8 +91,9 @@ func As[T any](o Object) (T, error) {
 // namespace, name, uid and resourceVersion. Of the zero Object, and of JSON that is invalid, the rest is empty.
 func (o Object) Meta() stream.Meta {
 	id, _ := o.record.identity()
-	return decode.NewMetaOf(decode.Identity{
-		Namespace: id.namespace, Name: id.name, UID: string(id.uid), ResourceVersion: id.version,
+	return decode.NewMetaOf(objects.Version{
+		ID:              objects.ID{Namespace: id.namespace, Name: id.name, UID: id.uid},
+		ResourceVersion: id.version,
 	}, func() []byte {
 		json, _ := o.JSON() // nil if there is none
 		return json

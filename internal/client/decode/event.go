@@ -1,13 +1,17 @@
 package decode
 
-import "k8s.io/apimachinery/pkg/watch"
+import (
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/gvrwatch/gvrwatch/internal/objects"
+)
 
 // Event is an event of a watch.
 type Event struct {
-	Type     watch.EventType // ADDED, MODIFIED, DELETED or BOOKMARK
-	Object   map[string]any
-	Memory   int64 // about how much Object takes, without its strings
-	Identity       // of an Object from protobuf
+	Type    watch.EventType // ADDED, MODIFIED, DELETED or BOOKMARK
+	Object  map[string]any
+	Memory  int64           // about how much Object takes, without its strings
+	Version objects.Version // of an Object from protobuf
 }
 
 // Event decodes the event that data begins with, and returns its length. A bookmark keeps its managedFields.

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
@@ -43,7 +44,7 @@ func (p *Protobuf) Event(data []byte) (Event, int, error) {
 	kind, metadata, n := p.event(data)
 	ev := Event{Type: kind}
 	if n >= 0 {
-		if ev.Object, ev.Identity = p.object(metadata); ev.Object == nil {
+		if ev.Object, ev.Version = p.object(metadata); ev.Object == nil {
 			n = -1
 		}
 	}
@@ -155,7 +156,7 @@ func varint(b []byte, i int) (uint64, int) {
 }
 
 // object returns the object with an ObjectMeta, or nil if that is declined, and its identity.
-func (p *Protobuf) object(metadata []byte) (map[string]any, Identity) {
+func (p *Protobuf) object(metadata []byte) (map[string]any, objects.Version) {
 	m, id := p.metadata(metadata)
 	if m == nil || p.d.take(size.Map(3), 0) < 0 {
 		p.d.fail(ErrDeclined)

@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
@@ -84,10 +87,10 @@ func (m *objectMeta) read(b []byte) bool {
 }
 
 // metadata returns the map of an ObjectMeta, or nil if that is declined, and the identity.
-func (p *Protobuf) metadata(b []byte) (map[string]any, Identity) {
+func (p *Protobuf) metadata(b []byte) (map[string]any, objects.Version) {
 	var m objectMeta
 	if !m.read(b) || p.d.take(size.Map(m.keys), 0) < 0 {
-		return nil, Identity{}
+		return nil, objects.Version{}
 	}
 	out := newMap(m.keys)
 	var texts [metaVersion >> 3]string
@@ -98,7 +101,8 @@ func (p *Protobuf) metadata(b []byte) (map[string]any, Identity) {
 			texts[i] = v.(string)
 		}
 	}
-	id := Identity{Namespace: texts[metaNamespace>>3], Name: texts[metaName>>3], UID: texts[metaUID>>3]}
+	uid := types.UID(texts[metaUID>>3])
+	id := objects.Version{ID: objects.ID{Namespace: texts[metaNamespace>>3], Name: texts[metaName>>3], UID: uid}}
 	if version := m.bytes[metaVersion>>3]; len(version) > 0 {
 		id.ResourceVersion = p.d.own(version) // never twice
 		out["resourceVersion"] = id.ResourceVersion
@@ -128,7 +132,7 @@ func (p *Protobuf) metadata(b []byte) (map[string]any, Identity) {
 		out["finalizers"] = p.finalizers(b, r)
 	}
 	if p.d.err != nil {
-		return nil, Identity{}
+		return nil, objects.Version{}
 	}
 	return out, id
 }

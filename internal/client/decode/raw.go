@@ -10,17 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
-// Raw is an object as JSON, and what identifies it.
+// Raw is an object as JSON, and what identifies it and its state.
 type Raw struct {
-	JSON []byte // nil if there is no object
-	Identity
+	JSON    []byte // nil if there is no object
+	Version objects.Version
 }
-
-// Identity is the part of the metadata that identifies an object and its state.
-type Identity struct{ Namespace, Name, UID, ResourceVersion string }
 
 // Raw returns the object of the event as it is in the data, but without managedFields if the Decoder drops them. It
 // returns false if the event must be decoded.
@@ -54,7 +52,7 @@ func (v *MetadataView) unquoted(s span) []byte {
 }
 
 func (v *MetadataView) raw() Raw {
-	r := Raw{Identity: v.identity()}
+	r := Raw{Version: v.identity()}
 	if v.managedFields.end == 0 || v.d.drop == nil {
 		r.JSON = bytes.Clone(v.whole.of(v.data))
 		return r
@@ -67,7 +65,7 @@ func (v *MetadataView) raw() Raw {
 }
 
 // identity returns the identity in one block of memory.
-func (v *MetadataView) identity() Identity {
+func (v *MetadataView) identity() objects.Version {
 	b := append(v.d.scratch[:0], v.namespace...)
 	b = append(b, v.name...)
 	b = append(b, v.uid...)
@@ -77,7 +75,8 @@ func (v *MetadataView) identity() Identity {
 	name := len(v.namespace)
 	uid := name + len(v.name)
 	version := uid + len(v.uid)
-	return Identity{s[:name], s[name:uid], s[uid:version], s[version:]}
+	id := objects.ID{Namespace: s[:name], Name: s[name:uid], UID: types.UID(s[uid:version])}
+	return objects.Version{ID: id, ResourceVersion: s[version:]}
 }
 
 // withComma extends a span of a member of an object by the comma after it, or else before it.
@@ -147,7 +146,7 @@ var (
 type Meta struct {
 	json     []byte
 	read     func() []byte              // returns json for NewMetaOf; else nil
-	identity *Identity                  // nil before identify
+	identity *objects.Version           // nil before identify
 	decoded  *unstructured.Unstructured // nil before object
 }
 
@@ -155,9 +154,9 @@ type Meta struct {
 func NewMeta(json []byte) *Meta { return &Meta{json: json} }
 
 // NewMetaOf returns a Meta of an object whose identity is known. It calls read when it is asked for more.
-func NewMetaOf(id Identity, read func() []byte) *Meta { return &Meta{identity: &id, read: read} }
+func NewMetaOf(id objects.Version, read func() []byte) *Meta { return &Meta{identity: &id, read: read} }
 
-func (m *Meta) identify() *Identity {
+func (m *Meta) identify() *objects.Version {
 	if m.identity == nil {
 		id, ok := m.scan()
 		if !ok {
@@ -168,14 +167,14 @@ func (m *Meta) identify() *Identity {
 	return m.identity
 }
 
-func (m *Meta) scan() (Identity, bool) {
+func (m *Meta) scan() (objects.Version, bool) {
 	d := spare.Get().(*Decoder)
 	defer spare.Put(d)
 	defer d.view.Forget()
 	d.begin(m.json)
 	v, ok := d.viewOf(d.space(0), true)
 	if d.data = nil; !ok {
-		return Identity{}, false
+		return objects.Version{}, false
 	}
 	return v.identity(), true
 }
@@ -205,13 +204,14 @@ func (m *Meta) object() *unstructured.Unstructured {
 	return m.decoded
 }
 
-func identify(o *unstructured.Unstructured) Identity {
-	return Identity{o.GetNamespace(), o.GetName(), string(o.GetUID()), o.GetResourceVersion()}
+func identify(o *unstructured.Unstructured) objects.Version {
+	id := objects.ID{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+	return objects.Version{ID: id, ResourceVersion: o.GetResourceVersion()}
 }
 
 func (m *Meta) GetNamespace() string                        { return m.identify().Namespace }
 func (m *Meta) GetName() string                             { return m.identify().Name }
-func (m *Meta) GetUID() types.UID                           { return types.UID(m.identify().UID) }
+func (m *Meta) GetUID() types.UID                           { return m.identify().UID }
 func (m *Meta) GetResourceVersion() string                  { return m.identify().ResourceVersion }
 func (m *Meta) GetGeneration() int64                        { return m.object().GetGeneration() }
 func (m *Meta) GetCreationTimestamp() metav1.Time           { return m.object().GetCreationTimestamp() }

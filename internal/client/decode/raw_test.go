@@ -11,18 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/testing/decodetest"
 )
 
 // sameRaw compares an object as JSON with client-go's, after left.
 func sameRaw(want map[string]any, left func(map[string]any), r decode.Raw) error {
 	o := &unstructured.Unstructured{Object: want}
-	id := decode.Identity{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()),
+	id := objects.Version{ID: objects.ID{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()},
 		ResourceVersion: o.GetResourceVersion()}
-	if m := decode.NewMeta(r.JSON); id != r.Identity || id.Name != m.GetName() ||
-		id.UID != string(m.GetUID()) || id.Namespace != m.GetNamespace() ||
+	if m := decode.NewMeta(r.JSON); id != r.Version || id.Name != m.GetName() ||
+		id.UID != m.GetUID() || id.Namespace != m.GetNamespace() ||
 		id.ResourceVersion != m.GetResourceVersion() {
-		return fmt.Errorf("different: want %+v, got %+v", id, r.Identity)
+		return fmt.Errorf("different: want %+v, got %+v", id, r.Version)
 	}
 	got, err := decode.Decode(r.JSON)
 	if err != nil {
