@@ -17,7 +17,8 @@ import (
 
 // row is what status prints of a unit.
 type row struct {
-	engine.UnitStatus
+	engine.UnitStatus // embedded, so that its fields are the row's in JSON
+
 	Owner string `json:"owner,omitempty"`
 }
 

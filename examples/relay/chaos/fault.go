@@ -17,45 +17,45 @@ type fault struct {
 var faults = []fault{
 	{"replica killed", 4, func(ctx context.Context, w *world, r *rand.Rand) error {
 		w.endReplica(w.pick(r), syscall.SIGKILL)
-		pause(ctx, 5*w.lease/2) // the others take its units
+		pause(ctx, 5*w.options.lease/2) // the others take its units
 		return w.startReplica()
 	}},
 	{"replica stopped (SIGSTOP)", 4, func(ctx context.Context, w *world, r *rand.Rand) error {
-		one := w.replicas[w.pick(r)]
+		one := w.replicas[w.pick(r)].process
 		if err := one.Process.Signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
-		pause(ctx, some(r, 3*w.lease))
+		pause(ctx, some(r, 3*w.options.lease))
 		return one.Process.Signal(syscall.SIGCONT)
 	}},
 	{"replica restarted", 2, func(ctx context.Context, w *world, r *rand.Rand) error {
 		w.endReplica(w.pick(r), syscall.SIGTERM)
-		pause(ctx, some(r, w.lease))
+		pause(ctx, some(r, w.options.lease))
 		return w.startReplica()
 	}},
 	{"NATS restarted", 2, func(ctx context.Context, w *world, r *rand.Rand) error {
-		return w.restartNATS(ctx, syscall.SIGTERM, some(r, 2*w.lease))
+		return w.restartNATS(ctx, syscall.SIGTERM, some(r, 2*w.options.lease))
 	}},
 	{"NATS killed", 2, func(ctx context.Context, w *world, r *rand.Rand) error {
-		return w.restartNATS(ctx, syscall.SIGKILL, some(r, 2*w.lease))
+		return w.restartNATS(ctx, syscall.SIGKILL, some(r, 2*w.options.lease))
 	}},
 	{"API server restarted", 2, func(ctx context.Context, w *world, r *rand.Rand) error {
-		return w.restartAPIServer(ctx, syscall.SIGTERM, some(r, w.lease), false)
+		return w.restartAPIServer(ctx, syscall.SIGTERM, some(r, w.options.lease), false)
 	}},
 	{"API server killed, compaction", 3, func(ctx context.Context, w *world, r *rand.Rand) error {
-		return w.restartAPIServer(ctx, syscall.SIGKILL, some(r, w.lease), true)
+		return w.restartAPIServer(ctx, syscall.SIGKILL, some(r, w.options.lease), true)
 	}},
 	{"partition: replica, NATS", 3, func(ctx context.Context, w *world, r *rand.Rand) error {
 		p := w.replicas[w.pick(r)].nats
 		p.partition()
-		pause(ctx, some(r, 3*w.lease))
+		pause(ctx, some(r, 3*w.options.lease))
 		p.heal(r.IntN(2) == 0)
 		return nil
 	}},
 	{"partition: replica, API server", 3, func(ctx context.Context, w *world, r *rand.Rand) error {
 		p := w.replicas[w.pick(r)].apiserver
 		p.partition()
-		pause(ctx, some(r, 3*w.lease))
+		pause(ctx, some(r, 3*w.options.lease))
 		p.heal(r.IntN(2) == 0)
 		return nil
 	}},
@@ -63,15 +63,15 @@ var faults = []fault{
 		p := w.replicas[w.pick(r)].nats
 		p.partition()
 		defer p.heal(true)
-		return w.restartAPIServer(ctx, syscall.SIGTERM, some(r, w.lease), true)
+		return w.restartAPIServer(ctx, syscall.SIGTERM, some(r, w.options.lease), true)
 	}},
 	{"replica stopped and NATS killed", 2, func(ctx context.Context, w *world, r *rand.Rand) error {
-		one := w.replicas[w.pick(r)]
+		one := w.replicas[w.pick(r)].process
 		if err := one.Process.Signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
-		err := w.restartNATS(ctx, syscall.SIGKILL, some(r, w.lease))
-		pause(ctx, some(r, 2*w.lease))
+		err := w.restartNATS(ctx, syscall.SIGKILL, some(r, w.options.lease))
+		pause(ctx, some(r, 2*w.options.lease))
 		_ = one.Process.Signal(syscall.SIGCONT)
 		return err
 	}},

@@ -129,17 +129,17 @@ func run(ctx context.Context, o options, dir string) (err error) {
 
 // breakThings lets faults occur, and counts them.
 func (w *world) breakThings(ctx context.Context) (map[string]int, error) {
-	r := rand.New(rand.NewPCG(w.seed, 2))
+	r := rand.New(rand.NewPCG(w.options.seed, 2))
 	occurred := map[string]int{}
-	pause(ctx, 2*w.lease)
-	for end := time.Now().Add(w.length); time.Now().Before(end) && ctx.Err() == nil; {
+	pause(ctx, 2*w.options.lease)
+	for end := time.Now().Add(w.options.length); time.Now().Before(end) && ctx.Err() == nil; {
 		f := choose(r)
 		fmt.Printf("%s  %s\n", time.Now().Format(time.TimeOnly), f.name)
 		if err := f.run(ctx, w, r); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
 		occurred[f.name]++
-		pause(ctx, some(r, 2*w.lease))
+		pause(ctx, some(r, 2*w.options.lease))
 	}
 	return occurred, ctx.Err()
 }
@@ -188,8 +188,8 @@ func (w *world) report(occurred map[string]int, written int, log []record, broke
 	for _, k := range w.kills {
 		longest = max(longest, takeover(log, k.replica, k.at))
 	}
-	fmt.Printf("      longest takeover after a kill: %v (lease %v)\n", longest.Round(time.Millisecond), w.lease)
-	if w.strict && longest > 2*w.lease {
+	fmt.Printf("      longest takeover after a kill: %v (lease %v)\n", longest.Round(time.Millisecond), w.options.lease)
+	if w.options.strict && longest > 2*w.options.lease {
 		broken = append(broken, fmt.Sprintf("late takeover: %v, want at most two leases", longest))
 	}
 	for _, b := range broken[:min(len(broken), 20)] {

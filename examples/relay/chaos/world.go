@@ -32,7 +32,7 @@ import (
 
 // world is an API server, a NATS server and replicas of the relay, each a process.
 type world struct {
-	options
+	options   options
 	dir       string
 	apiserver *process
 	nats      *process
@@ -52,7 +52,7 @@ type kill struct {
 
 // replica is a relay with proxies of its own.
 type replica struct {
-	*process
+	process         *process
 	apiserver, nats *proxy
 	stopped         bool // by SIGSTOP
 }
@@ -87,7 +87,7 @@ func (w *world) start(ctx context.Context) (err error) {
 		}
 		return err
 	})
-	for range w.number {
+	for range w.options.number {
 		if err == nil {
 			err = w.startReplica()
 		}
@@ -137,7 +137,7 @@ func (w *world) startReplica() error {
 		Selection: relay.Selection{Resources: []string{"*.chaos.example.com"}},
 		Log:       relay.Log{History: 1 << 20, KeepDeleted: metav1.Duration{Duration: 24 * time.Hour}},
 		Replica: relay.Replica{
-			Lease: metav1.Duration{Duration: w.lease}, Grace: metav1.Duration{Duration: 20 * time.Second},
+			Lease: metav1.Duration{Duration: w.options.lease}, Grace: metav1.Duration{Duration: 20 * time.Second},
 		},
 		LogLevel: "debug",
 	}
@@ -149,7 +149,7 @@ func (w *world) startReplica() error {
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		return err
 	}
-	r.process, err = startProcess(filepath.Join(w.dir, id+".log"), "env", "KUBECONFIG="+kubeconfig, w.relay,
+	r.process, err = startProcess(filepath.Join(w.dir, id+".log"), "env", "KUBECONFIG="+kubeconfig, w.options.relay,
 		"--config", file, "--replica-id", id, "--nats", "nats://"+r.nats.address())
 	w.replicas[id] = r
 	return err
@@ -166,7 +166,7 @@ func (w *world) endReplica(id string, s syscall.Signal) {
 	if s == syscall.SIGKILL {
 		w.kills = append(w.kills, kill{id, time.Now()})
 	}
-	if !w.replicas[id].end(s) {
+	if !w.replicas[id].process.end(s) {
 		w.hung = append(w.hung, id+" has not ended after "+s.String())
 	}
 	w.replicas[id].apiserver.listener.Close()

@@ -28,8 +28,8 @@ type Memory struct {
 }
 
 type object struct {
-	Unit
-	uid string
+	unit Unit // with the object's namespace
+	uid  string
 }
 
 var (

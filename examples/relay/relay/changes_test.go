@@ -105,10 +105,10 @@ func TestConfigChanges(t *testing.T) {
 func (w *world) ready(id string) {
 	w.t.Helper()
 	w.eventually(id, func() string {
-		if err := w.replicas[id].Ready(); err != nil {
+		if err := w.replicas[id].relay.Ready(); err != nil {
 			return err.Error()
 		}
-		if len(w.replicas[id].Status().Units) == 0 {
+		if len(w.replicas[id].relay.Status().Units) == 0 {
 			return "has no units"
 		}
 		return ""
@@ -127,15 +127,15 @@ func TestRollingUpdate(t *testing.T) {
 		w.start("new")
 		time.Sleep(3 * lease)
 		synctest.Wait()
-		if units := w.replicas["new"].Status().Units; len(units) > 0 {
+		if units := w.replicas["new"].relay.Status().Units; len(units) > 0 {
 			t.Errorf("the new replica has units while the old one runs: %+v", units)
 		}
-		if err := w.replicas["new"].Ready(); err != nil {
+		if err := w.replicas["new"].relay.Ready(); err != nil {
 			t.Error("a Deployment would wait forever to end the old replica:", err)
 		}
 		w.stop("old")
 		w.eventually("the new replica", func() string {
-			if units := w.replicas["new"].Status().Units; len(units) != 2 {
+			if units := w.replicas["new"].relay.Status().Units; len(units) != 2 {
 				return fmt.Sprintf("has %d units", len(units))
 			}
 			return ""
@@ -339,7 +339,7 @@ func TestNotReadyWithoutOwner(t *testing.T) {
 		one := w.start("one")
 		time.Sleep(lease / 2)
 		synctest.Wait()
-		if err := one.Ready(); err == nil {
+		if err := one.relay.Ready(); err == nil {
 			t.Error("the replica is ready although nobody publishes")
 		}
 		w.ready("one")
@@ -358,7 +358,7 @@ func TestRuleOfNothing(t *testing.T) {
 		w.srv.Put(widgets, "ns", "a")
 		one := w.start("one")
 		w.converged()
-		s := one.Status()
+		s := one.relay.Status()
 		if len(s.Units) != 1 || len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "rules[0]") {
 			t.Errorf("units %v, problems %q, want 1 and that of the rule", s.Units, s.Problems)
 		}
@@ -378,7 +378,7 @@ func TestLimitShrinks(t *testing.T) {
 		w.srv.Put(widgets, "ns", "a", "spec.x="+strings.Repeat("x", 5000))
 		w.srv.Put(gadgets, "ns", "b")
 		time.Sleep(time.Second)
-		if err := one.Ready(); err == nil {
+		if err := one.relay.Ready(); err == nil {
 			t.Error("the replica is ready although the engine accepts nothing")
 		}
 		w.log.Max.MessageBytes = 4000
@@ -407,7 +407,7 @@ func TestAmbiguousRule(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		w.srv.Put(widgets, "ns", "a", "spec.secret=hunter2")
 		w.converged()
-		if s := one.Status(); len(s.Units) != 2 || len(s.Problems) != 1 {
+		if s := one.relay.Status(); len(s.Units) != 2 || len(s.Problems) != 1 {
 			t.Errorf("units %v, problems %q, want 2 and 1", s.Units, s.Problems)
 		}
 		w.stopAll()
@@ -472,7 +472,7 @@ func TestNamespaceGoneMeanwhile(t *testing.T) {
 		w.start("two")
 		w.converged()
 		time.Sleep(5 * time.Minute)
-		if units := w.replicas["two"].Status().Units; len(units) != 1 {
+		if units := w.replicas["two"].relay.Status().Units; len(units) != 1 {
 			t.Errorf("units %v, want that of ns0 only", units)
 		}
 		w.stopAll()
@@ -514,7 +514,7 @@ func TestResourceComesAndGoes(t *testing.T) {
 		do(t, w, "widgets delete crd")
 		time.Sleep(5 * time.Minute)
 		w.converged()
-		if units := w.replicas["one"].Status().Units; len(units) != 1 {
+		if units := w.replicas["one"].relay.Status().Units; len(units) != 1 {
 			t.Errorf("the replica owns %+v, want gadgets only", units)
 		}
 		do(t, w, "widgets create crd")
@@ -544,7 +544,7 @@ func TestSecrets(t *testing.T) {
 			time.Sleep(lease)
 			synctest.Wait()
 			var got []string
-			for _, u := range w.replicas["one"].Status().Units {
+			for _, u := range w.replicas["one"].relay.Status().Units {
 				got = append(got, u.Unit.String())
 			}
 			w.stopAll()
@@ -641,7 +641,7 @@ func TestEngineDown(t *testing.T) {
 			t.Errorf("-before +after:\n%s", diff)
 		}
 		for _, r := range w.replicas {
-			if err := r.Healthy(); err != nil {
+			if err := r.relay.Healthy(); err != nil {
 				t.Errorf("unhealthy: %v", err)
 			}
 		}
@@ -674,7 +674,7 @@ func TestLatest(t *testing.T) {
 				published++
 			}
 		}
-		coalesced := int(one.Status().Units[0].Coalesced)
+		coalesced := int(one.relay.Status().Units[0].Coalesced)
 		if published > changes/10 || published+coalesced != changes {
 			t.Errorf("%d events are published and %d coalesced, want %d in all", published, coalesced, changes)
 		}
@@ -706,7 +706,7 @@ func TestClusterDown(t *testing.T) {
 		w.ready("one")
 		time.Sleep(time.Minute) // discovery waits for an answer for half of that
 		synctest.Wait()
-		if m := w.replicas["one"].Status(); len(m.Problems) != 1 {
+		if m := w.replicas["one"].relay.Status(); len(m.Problems) != 1 {
 			t.Errorf("the problems are %q, want one of the other cluster", m.Problems)
 		}
 		do(t, down, "heal")

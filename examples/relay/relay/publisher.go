@@ -21,48 +21,51 @@ type publisher struct {
 	log      engine.Log
 	observer Observer
 	logger   *slog.Logger
-	maxBytes int64
 	onLost   func() // called without the mutex
 
 	mu    sync.Mutex
 	units map[string]*owned // by the key of their source
-	queue
+	queue queue
 	ended bool
 	err   error // why the last Publish failed; nil if it did not
 }
 
-// queue has the events that wait, in the order in which they were received.
-type queue struct {
-	items []item
-	bytes int64
-	added chan struct{} // has a value if there may be more
-	freed *sync.Cond    // there are fewer
+// published is what the log has of a unit.
+type published struct {
+	position engine.Position
+	revision uint64
 }
 
-// item is one event in the queue. Without a message it only moves the position.
-type item struct {
-	unit     *owned
-	message  *engine.Message
-	progress progress // after the event
-	release  bool     // the last item of a unit
-	received time.Time
+// received is what has been received of a unit, and accepted.
+type received struct {
+	progress progress  // after the last event
+	adding   int       // events that wait to be added to the queue
+	pending  int       // items in the queue
+	oldest   time.Time // when the first of these was received
+	state    unitState
 }
 
-const itemOverhead = 512 // bytes of memory that an item takes beside its data, roughly
+// unitState says what is still accepted of a unit.
+type unitState int
+
+const (
+	publishing unitState = iota
+	releasing            // what is in the queue
+	lost                 // nothing: another replica has taken it, or its release is committed
+)
 
 func newPublisher(log engine.Log, maxBytes int64, o Observer, logger *slog.Logger, onLost func()) *publisher {
-	p := &publisher{
-		log: log, observer: o, logger: logger, maxBytes: maxBytes, onLost: onLost,
-		units: map[string]*owned{}, queue: queue{added: make(chan struct{}, 1)},
-	}
-	p.freed = sync.NewCond(&p.mu)
+	p := &publisher{log: log, observer: o, logger: logger, onLost: onLost, units: map[string]*owned{}}
+	p.queue = newQueue(maxBytes, &p.mu)
 	return p
 }
 
-// register makes the publisher accept the events of a unit.
-func (p *publisher) register(o *owned) {
+// register makes the publisher accept the events of a unit, which begins at a position in the log.
+func (p *publisher) register(o *owned, position engine.Position, revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	o.published = published{position: position, revision: revision}
+	o.received = received{progress: newProgress(position, o.selected.scope)}
 	p.units[o.key] = o
 }
 
@@ -75,66 +78,47 @@ func (p *publisher) add(ev stream.Event) {
 	if o == nil {
 		return
 	}
-	o.adding++
-	defer func() { o.adding-- }()
+	o.received.adding++
+	defer func() { o.received.adding-- }()
 	it := item{unit: o, received: time.Now()}
 	if ev.Type != stream.Bookmark {
 		p.mu.Unlock()
-		m, err := o.encoder.Encode(o.Unit, ev, o.epoch, o.redaction)
+		m, err := o.encoder.Encode(o.selected.Unit, ev, o.epoch, o.selected.redaction)
 		p.mu.Lock()
 		if err != nil { // only if ev is none that a Stream delivers
-			p.logger.Error("an event is not published", "unit", o.Unit.String(), "event", ev.String(), "err", err)
+			p.logger.Error("an event is not published", "unit", o.selected.Unit.String(), "event", ev.String(),
+				"err", err)
 			return
 		}
-		m.Scope = o.scope
+		m.Scope = o.selected.scope
 		it.message = &m
 	}
-	for p.bytes >= p.maxBytes && o.state == publishing && !p.ended {
-		p.freed.Wait()
+	for p.queue.isFull() && o.received.state == publishing && !p.ended {
+		p.queue.freed.Wait()
 	}
-	if o.state != publishing || p.ended {
+	if o.received.state != publishing || p.ended {
 		return
 	}
-	o.progress = o.progress.add(ev)
-	it.progress = o.progress
-	p.push(it)
-}
-
-// push needs the mutex.
-func (p *publisher) push(it item) {
-	if it.unit.pending++; it.unit.pending == 1 {
-		it.unit.oldest = it.received
-	}
-	p.items = append(p.items, it)
-	p.bytes += it.size()
-	select {
-	case p.added <- struct{}{}:
-	default:
-	}
-}
-
-func (it *item) size() int64 {
-	if it.message == nil {
-		return itemOverhead
-	}
-	return itemOverhead + int64(len(it.message.Data))
+	o.received.progress = o.received.progress.add(ev)
+	it.progress = o.received.progress
+	p.queue.push(it)
 }
 
 // release publishes what is queued of a unit, and that nobody owns it. It waits until that is committed, or the unit is
 // lost. The unit's source must have ended.
 func (p *publisher) release(ctx context.Context, o *owned) error {
 	p.mu.Lock()
-	if o.state == publishing {
-		o.state = releasing
-		p.push(item{unit: o, progress: o.progress, release: true, received: time.Now()})
-		p.freed.Broadcast()
+	if o.received.state == publishing {
+		o.received.state = releasing
+		p.queue.push(item{unit: o, progress: o.received.progress, release: true, received: time.Now()})
+		p.queue.freed.Broadcast()
 	}
 	p.mu.Unlock()
 	select {
 	case <-o.ended:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("release %s: %w", o.Unit, context.Cause(ctx))
+		return fmt.Errorf("release %s: %w", o.selected.Unit, context.Cause(ctx))
 	}
 }
 
@@ -143,7 +127,7 @@ func (p *publisher) run(ctx context.Context) {
 	defer func() {
 		p.mu.Lock()
 		p.ended = true
-		p.freed.Broadcast()
+		p.queue.freed.Broadcast()
 		p.mu.Unlock()
 	}()
 	for ctx.Err() == nil {
@@ -152,17 +136,10 @@ func (p *publisher) run(ctx context.Context) {
 			continue
 		}
 		select {
-		case <-p.added:
+		case <-p.queue.added:
 		case <-ctx.Done():
 		}
 	}
-}
-
-// batch is what is published of one unit at a time.
-type batch struct {
-	unit  *owned
-	part  engine.Part
-	items int
 }
 
 // next returns as much of the queue as the engine accepts at once.
@@ -170,40 +147,7 @@ func (p *publisher) next() []*batch {
 	limits := p.log.Limits()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var batches []*batch
-	byUnit := map[*owned]*batch{}
-	messages, bytes := 0, 0
-	for _, it := range p.items {
-		b, known := byUnit[it.unit]
-		more := 0
-		if it.message != nil {
-			more++
-			bytes += len(it.message.Data)
-		}
-		if !known {
-			more++ // its position
-		}
-		if len(batches) > 0 && (messages+more > limits.Messages || bytes > limits.Bytes) {
-			break
-		}
-		messages += more
-		if !known {
-			b = &batch{unit: it.unit, part: engine.Part{
-				Unit: it.unit.Unit, Position: it.unit.position, Revision: it.unit.revision,
-			}}
-			b.part.Position.Commit++
-			byUnit[it.unit] = b
-			batches = append(batches, b)
-		}
-		if b.items++; it.message != nil {
-			b.part.Messages = append(b.part.Messages, *it.message)
-		}
-		it.progress.fill(&b.part.Position)
-		if it.release {
-			b.part.Position.Owner = ""
-		}
-	}
-	return batches
+	return p.queue.next(limits)
 }
 
 // publish publishes batches together. If that fails, it publishes each alone until the engine has accepted it, the unit
@@ -282,13 +226,13 @@ func (p *publisher) done(batches []*batch, revisions []uint64) {
 	p.err = nil
 	left := map[*owned]int{}
 	for i, b := range batches {
-		b.unit.position, b.unit.revision = b.part.Position, revisions[i]
+		b.unit.published = published{position: b.part.Position, revision: revisions[i]}
 		left[b.unit] = b.items
 		if b.part.Position.Owner == "" {
 			p.end(b.unit)
 		}
 	}
-	p.remove(func(it *item) bool {
+	p.queue.remove(func(it *item) bool {
 		left[it.unit]--
 		return left[it.unit] >= 0
 	})
@@ -298,45 +242,49 @@ func (p *publisher) done(batches []*batch, revisions []uint64) {
 func (p *publisher) lose(o *owned) {
 	p.mu.Lock()
 	p.end(o)
-	p.remove(func(it *item) bool { return it.unit == o })
+	p.queue.remove(func(it *item) bool { return it.unit == o })
 	p.mu.Unlock()
 	p.onLost()
 }
 
 // end needs the mutex.
 func (p *publisher) end(o *owned) {
-	if o.state != lost {
-		o.state = lost
+	if o.received.state != lost {
+		o.received.state = lost
 		close(o.ended)
 	}
 	delete(p.units, o.key)
 }
 
-// remove removes items from the queue. It needs the mutex.
-func (p *publisher) remove(remove func(*item) bool) {
-	for _, it := range p.items {
-		it.unit.pending = 0
-	}
-	kept := p.items[:0]
-	for _, it := range p.items {
-		if remove(&it) {
-			p.bytes -= it.size()
-			continue
-		}
-		if it.unit.pending++; it.unit.pending == 1 {
-			it.unit.oldest = it.received
-		}
-		kept = append(kept, it)
-	}
-	clear(p.items[len(kept):])
-	p.items = kept
-	p.freed.Broadcast()
-}
-
+// isIdle reports whether all events of a unit that were received are in the log.
 func (p *publisher) isIdle(o *owned) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return o.pending+o.adding == 0
+	return o.received.pending+o.received.adding == 0
+}
+
+// status describes a unit. source is what the Mux says of it.
+func (p *publisher) status(o *owned, source mux.SourceStatus) engine.UnitStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := engine.UnitStatus{
+		Unit: o.selected.Unit, State: string(source.State), Synced: source.Synced, Epoch: o.epoch,
+		ResourceVersion: o.published.position.ResourceVersion, Pending: o.received.pending,
+		Coalesced: source.Coalesced + source.Vanished,
+	}
+	if source.Stream != nil {
+		s.Objects = source.Stream.Objects
+	}
+	if o.received.pending > 0 {
+		s.Lag = time.Since(o.received.oldest)
+	}
+	switch {
+	case source.Err != nil:
+		s.Problem = source.Err.Error()
+	case source.Stream != nil && source.Stream.Cause != nil:
+		s.Problem = source.Stream.Cause.Error()
+	}
+	return s
 }
 
 // problem returns why the engine does not accept messages, or nil if it does.

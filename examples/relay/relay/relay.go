@@ -25,17 +25,19 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Relay is one replica.
+// Relay is one replica. In rounds it finds out which units it should own: wanted has what all replicas publish, members
+// has who shares that. Units takes and releases them, with claims, which set their positions. What the sources yield of
+// them goes to the publisher.
 type Relay struct {
 	config    Config
 	log       engine.Log
-	group     engine.Group
 	logger    *slog.Logger
 	wanted    []*wanted // of each cluster
 	sources   *mux.Mux
 	publisher *publisher
-	replica   *replica
-	wake      chan struct{}
+	members   *membership
+	units     *units
+	rounds    *rounds
 }
 
 // Options are for New.
@@ -51,7 +53,7 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	r := &Relay{config: cfg, log: log, group: group, logger: opts.Logger, wake: make(chan struct{}, 1)}
+	r := &Relay{config: cfg, log: log, logger: opts.Logger}
 	if r.logger == nil {
 		r.logger = slog.New(slog.DiscardHandler)
 	}
@@ -65,12 +67,13 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 			return nil, err
 		}
 	}
+	wake := newSignal()
 	for _, c := range connections {
-		r.wanted = append(r.wanted, newWanted(c, selector, r.logger, r.requestRound))
+		r.wanted = append(r.wanted, newWanted(c, selector, r.logger, wake.set))
 	}
 	r.sources, err = mux.New(&mux.Options{
 		BufferBytes: cfg.Queue.Bytes / 2, Overflow: mux.Overflow(cfg.Queue.Overflow), Logger: r.logger,
-		OnError: r.onError,
+		OnError: onError,
 	})
 	if err != nil {
 		return nil, err
@@ -79,8 +82,22 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 	if opts.Observer != nil {
 		o = *opts.Observer
 	}
-	r.publisher = newPublisher(log, cfg.Queue.Bytes/2, o, r.logger, r.requestRound)
-	r.replica = newReplica(r)
+	r.publisher = newPublisher(log, cfg.Queue.Bytes/2, o, r.logger, wake.set)
+	r.members = &membership{
+		group: group, status: r.Status, logger: r.logger,
+		self: engine.Member{
+			ID: cfg.Replica.ID, Config: cfg.shared(), Started: time.Now(), Lease: cfg.Replica.Lease.Duration,
+		},
+	}
+	claims := &claims{log: log, me: cfg.Replica.ID, alive: r.members.alive}
+	r.units = &units{
+		log: log, claims: claims, sources: r.sources, publisher: r.publisher, isMember: r.members.isMember,
+		logger: r.logger, owned: map[string]*owned{}, waiting: map[string]engine.UnitStatus{},
+	}
+	r.rounds = &rounds{
+		lease: cfg.Replica.Lease.Duration, wanted: r.wanted, members: r.members, claims: claims, units: r.units,
+		wake: wake, began: time.Now(),
+	}
 	return r, nil
 }
 
@@ -103,15 +120,7 @@ func ConnectAll(clusters []Cluster) ([]*Connection, error) {
 	return all, nil
 }
 
-// requestRound makes the next round of the replica begin at once.
-func (r *Relay) requestRound() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (r *Relay) onError(key string, err error) mux.Decision {
+func onError(key string, err error) mux.Decision {
 	if panicked := (*stream.PanicError)(nil); errors.As(err, &panicked) {
 		return mux.Fail
 	}
@@ -131,8 +140,8 @@ func (r *Relay) Run(ctx context.Context) error {
 		all.Go(func() { w.finish(inner, r.log) })
 	}
 	all.Go(func() { r.publisher.run(inner) })
-	all.Go(func() { r.replica.beat(inner) })
-	all.Go(func() { r.replica.expire(inner) })
+	all.Go(func() { r.members.beat(inner) })
+	all.Go(func() { r.expire(inner) })
 	all.Go(func() {
 		for ev, err := range r.sources.Events(inner) {
 			if err != nil {
@@ -142,41 +151,51 @@ func (r *Relay) Run(ctx context.Context) error {
 			r.publisher.add(ev)
 		}
 	})
-	for ctx.Err() == nil && inner.Err() == nil {
-		r.replica.round(ctx)
-		r.pause(ctx, inner)
-	}
+	r.rounds.run(ctx, inner)
 	if inner.Err() != nil {
 		return context.Cause(inner)
 	}
 	last, cancel := context.WithTimeoutCause(inner, r.config.Replica.Grace.Duration,
 		fmt.Errorf("replica.grace (%v) has passed", r.config.Replica.Grace.Duration))
 	defer cancel()
-	return r.replica.leave(last)
+	return r.rounds.leave(last)
 }
 
-// pause waits for the next round, or until there is something to do.
-func (r *Relay) pause(ctx, inner context.Context) {
-	t := time.NewTimer(r.config.Replica.Lease.Duration / 5)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-r.wake:
-	case <-ctx.Done():
-	case <-inner.Done():
+// expire removes what is left of deleted objects until ctx ends. One replica does.
+func (r *Relay) expire(ctx context.Context) {
+	keep := r.config.Log.KeepDeleted.Duration
+	for {
+		wait(ctx, min(keep/4, time.Hour))
+		if ctx.Err() != nil {
+			return
+		}
+		if !r.members.mayExpire() {
+			continue
+		}
+		if err := r.log.Expire(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
+			r.logger.Warn("deleted objects are not removed from the log; trying again later", "err", err)
+		}
 	}
 }
 
 // Status returns what this replica does.
-func (r *Relay) Status() engine.Member { return r.replica.status() }
+func (r *Relay) Status() engine.Member {
+	m := r.members.me()
+	m.Units, m.Waiting = r.units.status()
+	m.Problems = r.rounds.lastProblems()
+	if err := r.publisher.problem(); err != nil {
+		m.Problems = append(m.Problems, fmt.Sprintf("the engine does not accept messages: %v", err))
+	}
+	return m
+}
 
 // Ready returns nil if the engine accepts messages, the replica knows what it should own, and all of that is synced, or
 // is published by another replica that has not released it yet. So a Deployment can replace replicas by those with
 // another configuration, which wait until the others have ended. A cluster whose API server has not answered yet does
 // not count, if another one's has.
 func (r *Relay) Ready() error {
-	m := r.replica.status()
-	if !r.replica.settled() {
+	m := r.Status()
+	if !r.rounds.settled() {
 		return errors.New("the replica has not shared its work yet")
 	}
 	if err := r.publisher.problem(); err != nil {
@@ -197,29 +216,12 @@ func (r *Relay) Ready() error {
 
 // Healthy reports whether Run makes progress. An engine or an API server that is down does not make it unhealthy.
 func (r *Relay) Healthy() error {
-	if last := r.replica.lastRound(); time.Since(last) > healthyRounds*r.config.Replica.Lease.Duration {
+	if last := r.rounds.lastBegan(); time.Since(last) > healthyRounds*r.config.Replica.Lease.Duration {
 		return fmt.Errorf("the last round began at %s", last.Format(time.RFC3339))
 	}
 	return nil
 }
 
 const healthyRounds = 10 // leases that a round may take: taking many units takes time
-
-// wantedUnits returns the units that all replicas together should publish, by their text, and whether those of a
-// cluster are known: another cluster may be down.
-func (r *Relay) wantedUnits() (units map[string]*Selected, problems []string, known bool) {
-	units = map[string]*Selected{}
-	for _, w := range r.wanted {
-		found, errs, ok := w.units()
-		known = known || ok
-		for _, s := range found {
-			units[s.Unit.String()] = s
-		}
-		for _, err := range errs {
-			problems = append(problems, err.Error())
-		}
-	}
-	return units, problems, known
-}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

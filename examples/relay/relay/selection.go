@@ -19,6 +19,19 @@ import (
 
 var secrets = schema.GroupResource{Resource: "secrets"}
 
+// Selected is a resource to publish, or a namespace of it, and how.
+type Selected struct {
+	Unit     engine.Unit
+	Resource gvr.Resource
+	// Options are those of its Stream.
+	Options stream.Options
+
+	connection *Connection
+	redaction  *message.Redaction
+	scope      string // identifies what is published: see engine.Position
+	split      bool   // into namespaces
+}
+
 // selector decides which resources of a cluster are published, and how.
 type selector struct {
 	selection Selection
@@ -27,8 +40,9 @@ type selector struct {
 	rules     []rule
 }
 
+// rule is a Rule, and what its texts mean.
 type rule struct {
-	Rule
+	config    Rule
 	pattern   follow.Selection // if Resource is a pattern
 	name      gvr.Ref          // otherwise
 	redaction *message.Redaction
@@ -53,7 +67,7 @@ func newSelector(c *Config) (*selector, error) {
 		return nil, fmt.Errorf("invalid selection: %w", err)
 	}
 	for i, r := range c.Rules {
-		made := rule{Rule: r}
+		made := rule{config: r}
 		var err error
 		if isPattern(r.Resource) {
 			made.pattern.Resources = []string{r.Resource}
@@ -142,20 +156,25 @@ func (s *selector) selected(c *Connection, uid string, r gvr.Resource, named []s
 		Unit:     engine.Unit{Cluster: c.Name, Group: r.Group, Resource: r.Resource},
 		Resource: r,
 		Options: stream.Options{
-			LabelSelector: s.selection.LabelSelector, FieldSelector: found.FieldSelector,
+			LabelSelector: s.selection.LabelSelector, FieldSelector: found.config.FieldSelector,
 			Objects: stream.Raw,
 		},
-		connection: c, redaction: found.redaction, split: found.Split && r.Namespaced,
+		connection: c, redaction: found.redaction, split: found.config.Split && r.Namespaced,
 	}
-	if found.LabelSelector != "" {
-		made.Options.LabelSelector = found.LabelSelector
+	if found.config.LabelSelector != "" {
+		made.Options.LabelSelector = found.config.LabelSelector
 	}
-	hidden := r.GroupResource() == secrets && !found.Unredacted
+	hidden := r.GroupResource() == secrets && !found.config.Unredacted
 	if hidden {
 		made.redaction = message.SecretRedaction(found.redaction)
 	}
-	made.scope = hash(uid, made.Options.LabelSelector, made.Options.FieldSelector, found.Redact, hidden)
+	made.scope = hash(uid, made.Options.LabelSelector, made.Options.FieldSelector, found.config.Redact, hidden)
 	return made
+}
+
+// same reports whether a Stream of s would publish what one of t does.
+func (s *Selected) same(t *Selected) bool {
+	return s.Unit == t.Unit && s.scope == t.scope && s.Resource.GroupVersionResource == t.Resource.GroupVersionResource
 }
 
 // in returns s for one namespace.

@@ -36,8 +36,8 @@ type wanted struct {
 
 	served map[schema.GroupResource]gvr.Resource // only run uses it
 
-	mu sync.Mutex
-	found
+	mu         sync.Mutex
+	found      found
 	namespaces map[string]time.Time // when they were deleted, or zero; nil until they are known
 	nsProblem  error
 }
@@ -64,13 +64,13 @@ func newWanted(c *Connection, s *selector, logger *slog.Logger, changed func()) 
 func (w *wanted) units() (units []*Selected, problems []error, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	problems = slices.Clone(w.problems)
-	if w.down != nil {
-		problems = append(problems, w.down)
+	problems = slices.Clone(w.found.problems)
+	if w.found.down != nil {
+		problems = append(problems, w.found.down)
 	}
 	split := false
-	for _, s := range w.selected {
-		if gone(w.removed[s.Resource.GroupResource()]) {
+	for _, s := range w.found.selected {
+		if gone(w.found.removed[s.Resource.GroupResource()]) {
 			continue
 		}
 		only := w.selector.selection.Namespaces
@@ -93,7 +93,24 @@ func (w *wanted) units() (units []*Selected, problems []error, known bool) {
 	if split && w.nsProblem != nil {
 		problems = append(problems, w.nsProblem)
 	}
-	return units, problems, w.known && (!split || w.namespaces != nil)
+	return units, problems, w.found.known && (!split || w.namespaces != nil)
+}
+
+// wantedUnits returns the units that all replicas together should publish, by their text, and whether those of a
+// cluster are known: another cluster may be down.
+func wantedUnits(all []*wanted) (units map[string]*Selected, problems []string, known bool) {
+	units = map[string]*Selected{}
+	for _, w := range all {
+		found, errs, ok := w.units()
+		known = known || ok
+		for _, s := range found {
+			units[s.Unit.String()] = s
+		}
+		for _, err := range errs {
+			problems = append(problems, err.Error())
+		}
+	}
+	return units, problems, known
 }
 
 // gone reports whether what was removed at a time, or exists if that is zero, is no longer wanted.
@@ -163,8 +180,8 @@ func (w *wanted) finishOnce(ctx context.Context, log engine.Log) error {
 func (w *wanted) isDeleted(u engine.Unit) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	split := slices.ContainsFunc(w.selected, func(s *Selected) bool {
-		return s.Unit == u.Whole() && s.split && w.removed[s.Resource.GroupResource()].IsZero()
+	split := slices.ContainsFunc(w.found.selected, func(s *Selected) bool {
+		return s.Unit == u.Whole() && s.split && w.found.removed[s.Resource.GroupResource()].IsZero()
 	})
 	deleted, known := w.namespaces[u.Namespace]
 	return split && u.Namespace != "" && w.namespaces != nil && (!known || gone(deleted))
@@ -188,17 +205,17 @@ func (w *wanted) apply(c discovery.Change) {
 	case discovery.Unknown:
 		w.logger.Warn("discovery: "+c.String(), "cluster", w.connection.Name, "err", c.Err)
 		if c.IsServer() {
-			w.down = fmt.Errorf("cluster %s: %w", w.connection.Name, c.Err)
+			w.found.down = fmt.Errorf("cluster %s: %w", w.connection.Name, c.Err)
 		}
 	case discovery.Known, discovery.Synced:
 		if c.IsServer() {
-			w.down = nil
+			w.found.down = nil
 		}
 	case discovery.Removed:
-		w.removed[name] = time.Now()
+		w.found.removed[name] = time.Now()
 	case discovery.Added, discovery.Changed:
 		w.served[name] = c.Resource
-		delete(w.removed, name)
+		delete(w.found.removed, name)
 	}
 }
 
@@ -214,13 +231,13 @@ func (w *wanted) refresh(ctx context.Context) {
 		return !errors.As(err, &notFound)
 	})
 	w.mu.Lock()
-	for _, s := range w.selected {
-		_, removed := w.removed[s.Resource.GroupResource()]
+	for _, s := range w.found.selected {
+		_, removed := w.found.removed[s.Resource.GroupResource()]
 		if (unknown || removed) && !slices.ContainsFunc(selected, func(f *Selected) bool { return f.Unit == s.Unit }) {
 			selected = append(selected, s)
 		}
 	}
-	w.selected, w.problems, w.known = selected, problems, w.known || !unknown
+	w.found.selected, w.found.problems, w.found.known = selected, problems, w.found.known || !unknown
 	w.mu.Unlock()
 	w.changed()
 }
@@ -228,7 +245,7 @@ func (w *wanted) refresh(ctx context.Context) {
 func (w *wanted) splits() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.selected, func(s *Selected) bool { return s.split }) &&
+	return slices.ContainsFunc(w.found.selected, func(s *Selected) bool { return s.split }) &&
 		len(w.selector.selection.Namespaces) == 0
 }
 

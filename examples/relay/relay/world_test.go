@@ -73,11 +73,11 @@ func newWorld(t *testing.T, served ...gvr.Resource) *world {
 
 // replica is a running Relay. Its engine can be cut off.
 type replica struct {
-	*relay.Relay
-	end  context.CancelFunc
-	done chan struct{}
-	err  error
-	link *link
+	relay *relay.Relay
+	end   context.CancelFunc
+	done  chan struct{}
+	err   error
+	link  *link
 }
 
 // start starts a replica. It publishes other clusters, too.
@@ -92,7 +92,7 @@ func (w *world) start(id string, others ...*relay.Connection) *replica {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r.Relay, err = relay.New(cfg, r.link, r.link, relay.Options{
+	r.relay, err = relay.New(cfg, r.link, r.link, relay.Options{
 		Connections: append(others, connection(w.t, w.srv)),
 	})
 	if err != nil {
@@ -100,7 +100,7 @@ func (w *world) start(id string, others ...*relay.Connection) *replica {
 	}
 	go func() {
 		defer close(r.done)
-		r.err = r.Run(ctx)
+		r.err = r.relay.Run(ctx)
 	}()
 	w.replicas[id] = r
 	return r
@@ -167,7 +167,7 @@ func (w *world) eventually(what string, f func() string) {
 		w.t.Logf("%+v", e)
 	}
 	for _, r := range w.replicas {
-		w.t.Logf("%+v", r.Status())
+		w.t.Logf("%+v", r.relay.Status())
 	}
 	w.t.Fatalf("%s: %s", what, problem)
 }

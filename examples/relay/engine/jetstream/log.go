@@ -16,10 +16,10 @@ import (
 
 // Options are for Connect. Zero fields have the defaults of relay.Config.
 type Options struct {
-	Connection
+	Connection     Connection
 	Stream, Prefix string
-	Create
-	Lease time.Duration // of a member of the Group
+	Create         Create
+	Lease          time.Duration // of a member of the Group
 	// ReadOnly creates nothing: it is an error if there is no stream.
 	ReadOnly bool
 	Logger   *slog.Logger
@@ -43,11 +43,13 @@ type Connection struct {
 
 // Log is an engine.Log and an engine.Group.
 type Log struct {
-	options Options
-	conn    *nats.Conn
-	js      jetstream.JetStream
-	members jetstream.KeyValue
-	atomic  bool
+	options  Options
+	subjects subjects
+	conn     *nats.Conn
+	js       jetstream.JetStream
+	reader   reader
+	members  jetstream.KeyValue
+	atomic   bool
 	// messageBytes is the stream's limit for a message with its headers, or -1.
 	messageBytes int
 }
@@ -60,20 +62,20 @@ var (
 // Connect connects to a server and creates the stream, unless it exists. It waits for a server until ctx ends.
 func Connect(ctx context.Context, o Options) (*Log, error) {
 	o.Stream, o.Prefix = or(o.Stream, "K8S"), or(o.Prefix, "k8s")
-	o.History, o.Copies = max(o.History, 0), max(o.Copies, 1)
-	if o.History == 0 {
-		o.History = 16
+	o.Create.History, o.Create.Copies = max(o.Create.History, 0), max(o.Create.Copies, 1)
+	if o.Create.History == 0 {
+		o.Create.History = 16
 	}
 	if o.Lease == 0 {
 		o.Lease = 15 * time.Second
 	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = -1
+	if o.Create.MaxBytes == 0 {
+		o.Create.MaxBytes = -1
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{options: o}
+	l := &Log{options: o, subjects: subjects{prefix: o.Prefix}}
 	if err := l.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -102,18 +104,19 @@ func (l *Log) connect(ctx context.Context) error {
 			o.Logger.Info("connected to NATS again", "server", c.ConnectedAddr())
 		}),
 	}
-	if o.Credentials != "" {
-		opts = append(opts, nats.UserCredentials(o.Credentials))
+	to := o.Connection
+	if to.Credentials != "" {
+		opts = append(opts, nats.UserCredentials(to.Credentials))
 	}
-	if o.CA != "" {
-		opts = append(opts, nats.RootCAs(o.CA))
+	if to.CA != "" {
+		opts = append(opts, nats.RootCAs(to.CA))
 	}
-	if o.Certificate != "" {
-		opts = append(opts, nats.ClientCert(o.Certificate, o.Key))
+	if to.Certificate != "" {
+		opts = append(opts, nats.ClientCert(to.Certificate, to.Key))
 	}
 	for logged := false; ; logged = true {
 		var err error
-		if l.conn, err = nats.Connect(o.URL, opts...); err == nil {
+		if l.conn, err = nats.Connect(to.URL, opts...); err == nil {
 			break
 		}
 		if !errors.Is(err, nats.ErrNoServers) && !errors.Is(err, nats.ErrTimeout) {
@@ -130,6 +133,7 @@ func (l *Log) connect(ctx context.Context) error {
 	}
 	var err error
 	l.js, err = jetstream.New(l.conn, jetstream.WithDefaultTimeout(answer), jetstream.WithPublishAsyncTimeout(answer))
+	l.reader = reader{js: l.js, stream: o.Stream}
 	return err
 }
 
@@ -175,16 +179,17 @@ func (l *Log) bucket(ctx context.Context, name string) (jetstream.KeyValue, erro
 	}
 	// In a file, because a server that restarts does not know the streams that it had in memory.
 	return l.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: name, TTL: o.Lease, History: 1, Storage: jetstream.FileStorage, Replicas: o.Copies,
+		Bucket: name, TTL: o.Lease, History: 1, Storage: jetstream.FileStorage, Replicas: o.Create.Copies,
 	})
 }
 
 func (l *Log) create(ctx context.Context) (jetstream.Stream, error) {
 	o := l.options
 	cfg := jetstream.StreamConfig{
-		Name: o.Stream, Subjects: []string{o.Prefix + ".>", o.Prefix + "-position.>"}, Storage: jetstream.FileStorage,
-		MaxMsgsPerSubject: int64(o.History), MaxBytes: o.MaxBytes, Discard: jetstream.DiscardNew, Replicas: o.Copies,
-		Duplicates: 2 * time.Minute, AllowAtomicPublish: !o.NoAtomic,
+		Name: o.Stream, Subjects: []string{l.subjects.messages(), l.subjects.positions(engine.Unit{})},
+		Storage: jetstream.FileStorage, MaxMsgsPerSubject: int64(o.Create.History), MaxBytes: o.Create.MaxBytes,
+		Discard: jetstream.DiscardNew, Replicas: o.Create.Copies, Duplicates: 2 * time.Minute,
+		AllowAtomicPublish: !o.Create.NoAtomic,
 	}
 	s, err := l.js.CreateStream(ctx, cfg)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another replica was faster

@@ -59,7 +59,7 @@ func open(t *testing.T, o jetstream.Options) (*jetstream.Server, *jetstream.Log)
 
 func connect(t *testing.T, url string, o jetstream.Options) *jetstream.Log {
 	t.Helper()
-	o.URL = url
+	o.Connection.URL = url
 	log, err := jetstream.Connect(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func (l *Log) Publish(ctx context.Context, parts []engine.Part) ([]uint64, error
 		if err != nil {
 			return nil, err
 		}
-		positions = append(positions, &nats.Msg{Subject: l.positionSubject(p.Unit), Data: data, Header: nats.Header{
+		positions = append(positions, &nats.Msg{Subject: l.subjects.position(p.Unit), Data: data, Header: nats.Header{
 			jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(p.Revision, 10)},
 		}})
 	}
@@ -85,7 +85,7 @@ func (l *Log) message(m *engine.Message) *nats.Msg {
 	if !l.atomic {
 		h[jetstream.MsgIDHeader] = []string{url.QueryEscape(m.Scope) + "/" + url.QueryEscape(m.ID)}
 	}
-	return &nats.Msg{Subject: l.messageSubject(m), Data: m.Data, Header: h}
+	return &nats.Msg{Subject: l.subjects.message(m), Data: m.Data, Header: h}
 }
 
 // publishBatch publishes everything, or nothing.

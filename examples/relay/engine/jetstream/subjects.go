@@ -66,27 +66,46 @@ func resourceSubject(u engine.Unit) string {
 	return escape(u.Cluster) + "." + or(escape(u.Group), coreGroup) + "." + escape(u.Resource)
 }
 
-func (l *Log) positionSubject(u engine.Unit) string {
-	return l.options.Prefix + "-position." + resourceSubject(u) + "." + or(escape(u.Namespace), noNamespace)
+// subjects are those of the messages and positions in a stream.
+type subjects struct{ prefix string }
+
+func (s subjects) position(u engine.Unit) string {
+	return s.prefix + "-position." + resourceSubject(u) + "." + or(escape(u.Namespace), noNamespace)
 }
 
-func (l *Log) messageSubject(m *engine.Message) string {
-	return l.options.Prefix + "." + resourceSubject(m.Unit) + "." + or(escape(m.Unit.Namespace), noNamespace) + "." +
+func (s subjects) message(m *engine.Message) string {
+	return s.prefix + "." + resourceSubject(m.Unit) + "." + or(escape(m.Unit.Namespace), noNamespace) + "." +
 		or(escape(m.UID), noObject)
 }
 
+// positions matches the positions of a resource's units, or all if it is zero.
+func (s subjects) positions(r engine.Unit) string {
+	if r.Resource == "" {
+		return s.prefix + "-position.>"
+	}
+	return s.prefix + "-position." + resourceSubject(r) + ".*"
+}
+
+// messages matches all messages.
+func (s subjects) messages() string { return s.prefix + ".>" }
+
+// messagesOf matches the messages of a unit, of all namespaces if it has none.
+func (s subjects) messagesOf(u engine.Unit) string {
+	return s.prefix + "." + resourceSubject(u) + "." + or(escape(u.Namespace), "*") + ".*"
+}
+
 // parse returns the unit of a subject, and the uid of its object if it has one.
-func (l *Log) parse(subject string) (u engine.Unit, uid string, err error) {
+func (s subjects) parse(subject string) (u engine.Unit, uid string, err error) {
 	tokens := strings.Split(subject, ".")
 	switch {
-	case len(tokens) == 6 && tokens[0] == l.options.Prefix:
+	case len(tokens) == 6 && tokens[0] == s.prefix:
 		if tokens[5] != noObject {
 			if uid, err = unescape(tokens[5]); err != nil {
 				return u, "", err
 			}
 		}
-	case len(tokens) != 5 || tokens[0] != l.options.Prefix+"-position":
-		return u, "", fmt.Errorf("invalid subject %q: must be one with the prefix %q", subject, l.options.Prefix)
+	case len(tokens) != 5 || tokens[0] != s.prefix+"-position":
+		return u, "", fmt.Errorf("invalid subject %q: must be one with the prefix %q", subject, s.prefix)
 	}
 	for i, field := range []*string{&u.Cluster, &u.Group, &u.Resource, &u.Namespace} {
 		if *field, err = unescape(tokens[i+1]); err != nil {

@@ -1,0 +1,227 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// silence is how long a reader waits for a message that the server has.
+const silence = 10 * time.Second
+
+// readAhead is how many messages a reader asks for at once.
+const readAhead = 2000
+
+// received is a message with its place in the stream.
+type received struct {
+	subject  string
+	header   nats.Header
+	data     []byte
+	sequence uint64
+	time     time.Time
+}
+
+func receivedOf(m jetstream.Msg) (received, *jetstream.MsgMetadata, error) {
+	meta, err := m.Metadata()
+	if err != nil {
+		return received{}, nil, err
+	}
+	return received{m.Subject(), m.Headers(), m.Data(), meta.Sequence.Stream, meta.Timestamp}, meta, nil
+}
+
+// reader reads a stream.
+type reader struct {
+	js     jetstream.JetStream
+	stream string
+}
+
+// last returns the last message of each subject that matches, in the order of the stream.
+func last[T any](
+	ctx context.Context, r reader, filter string, data bool, decode func(received) (T, error),
+) ([]T, error) {
+	s, err := r.js.Stream(ctx, r.stream)
+	if err != nil {
+		return nil, err
+	}
+	type decoded struct {
+		sequence uint64
+		value    T
+	}
+	found := map[string]decoded{}
+	add := func(m received) error {
+		if !data {
+			m.data = nil
+		}
+		value, err := decode(m)
+		found[m.subject] = decoded{m.sequence, value}
+		return err
+	}
+	read, err := r.readLast(ctx, s, filter, data, add)
+	if err == nil {
+		known := func(subject string) bool { _, ok := found[subject]; return ok }
+		err = r.readMissing(ctx, s, filter, read, known, add)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []T
+	for _, d := range slices.SortedFunc(maps.Values(found), func(a, b decoded) int {
+		return cmp.Compare(a.sequence, b.sequence)
+	}) {
+		all = append(all, d.value)
+	}
+	return all, nil
+}
+
+// readLast calls f with the last message of each subject that matches, and with newer ones. It returns the sequence of
+// the last message that it has read. It may miss a subject whose message was removed before it was read, because newer
+// ones came: the last of these may be behind the returned sequence.
+func (r reader) readLast(
+	ctx context.Context, s jetstream.Stream, filter string, data bool, f func(received) error,
+) (upTo uint64, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read stream %q: %w", r.stream, cmp.Or(context.Cause(ctx), err))
+		}
+	}()
+	newest, err := s.GetLastMsgForSubject(ctx, filter) // of the leader: see Position
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	// Not an ordered consumer: after a lost connection, that goes on with all messages.
+	c, err := s.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		FilterSubject: filter, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: !data,
+		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: 3 * silence,
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = s.DeleteConsumer(end, c.CachedInfo().Name) // or the server does, later
+	}()
+	messages, err := c.Messages(jetstream.PullMaxMessages(readAhead))
+	if err != nil {
+		return 0, err
+	}
+	defer messages.Stop()
+	for read := uint64(1); ; read++ {
+		wait, cancel := context.WithTimeout(ctx, silence)
+		next, err := messages.Next(jetstream.NextContext(wait))
+		cancel()
+		if err != nil {
+			return 0, err
+		}
+		m, meta, err := receivedOf(next)
+		if err != nil {
+			return 0, err
+		}
+		if meta.Sequence.Consumer != read {
+			return 0, errors.New("messages were lost with the connection: try again")
+		}
+		if err := f(m); err != nil {
+			return 0, err
+		}
+		// Not when nothing is pending, which a server that lags behind may say. With more than a message of a subject,
+		// the number is wrong, too.
+		if m.sequence >= newest.Sequence {
+			return m.sequence, nil
+		}
+	}
+}
+
+// readMissing calls f with the last message of each subject that readLast has missed. As a rule nothing was published
+// after what it has read, so it has missed none.
+func (r reader) readMissing(
+	ctx context.Context, s jetstream.Stream, filter string, read uint64, known func(subject string) bool,
+	f func(received) error,
+) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read stream %q: %w", r.stream, err)
+		}
+	}()
+	newest, err := s.GetLastMsgForSubject(ctx, filter)
+	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && newest.Sequence <= read {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return err
+	}
+	for subject := range info.State.Subjects {
+		if known(subject) {
+			continue
+		}
+		m, err := s.GetLastMsgForSubject(ctx, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err == nil {
+			err = f(received{m.Subject, m.Header, m.Data, m.Sequence, m.Time})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// consume yields the messages of a consumer. Until the end means until it has caught up.
+func (r reader) consume(ctx context.Context, cfg jetstream.OrderedConsumerConfig, end bool) iter.Seq2[received, error] {
+	return func(yield func(received, error) bool) {
+		fail := func(err error) {
+			yield(received{}, fmt.Errorf("read stream %q: %w", r.stream, cmp.Or(context.Cause(ctx), err)))
+		}
+		cfg.InactiveThreshold = 3 * silence
+		c, err := r.js.OrderedConsumer(ctx, r.stream, cfg)
+		if err != nil {
+			fail(err)
+			return
+		}
+		if end && c.CachedInfo().NumPending == 0 {
+			return
+		}
+		messages, err := c.Messages(jetstream.PullMaxMessages(readAhead))
+		if err != nil {
+			fail(err)
+			return
+		}
+		defer messages.Stop()
+		for {
+			wait, cancel := ctx, context.CancelFunc(func() {})
+			if end {
+				wait, cancel = context.WithTimeout(ctx, silence)
+			}
+			m, err := messages.Next(jetstream.NextContext(wait))
+			cancel()
+			if err != nil {
+				fail(err)
+				return
+			}
+			out, meta, err := receivedOf(m)
+			if err != nil {
+				fail(err)
+				return
+			}
+			if !yield(out, nil) || end && meta.NumPending == 0 {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+	"github.com/gvrwatch/gvrwatch/examples/relay/message"
+	"github.com/gvrwatch/gvrwatch/mux"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// units takes and releases units: those that are owned are watched, and their events published.
+type units struct {
+	log       engine.Log
+	claims    *claims
+	sources   *mux.Mux
+	publisher *publisher
+	isMember  func(id string) bool // reports whether another replica has joined within its lease
+	logger    *slog.Logger
+
+	mu      sync.Mutex
+	owned   map[string]*owned            // by the text of the unit, as waiting
+	waiting map[string]engine.UnitStatus // that this replica should own, and why it does not
+}
+
+// owned is a unit that this replica publishes.
+type owned struct {
+	selected *Selected
+	key      string // of its source: that of an earlier epoch has another one
+	epoch    uint64
+	encoder  *message.Encoder
+	ended    chan struct{} // closed when nothing more of the unit will be published
+	// Only the publisher uses these, with its mutex.
+	published published
+	received  received
+}
+
+// The states of a unit that is not taken, in UnitStatus.
+const (
+	stateWaiting = "Waiting"
+	stateHeld    = "Held" // another replica publishes it
+)
+
+// plan compares what this replica owns with what all replicas want, by the text of the units, and what it should own.
+// It returns what to release and what to take. What it should take waits from now on.
+func (u *units) plan(
+	wanted map[string]*Selected, mine func(engine.Unit) bool,
+) (release []*owned, take []*Selected) {
+	idle := u.idle()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for key, o := range u.owned {
+		if s := wanted[key]; s == nil && idle(o) || s != nil && (!s.same(o.selected) || !mine(s.Unit)) {
+			release = append(release, o)
+		}
+	}
+	clear(u.waiting)
+	for _, key := range sortedKeys(wanted) {
+		if s := wanted[key]; u.owned[key] == nil && mine(s.Unit) {
+			take = append(take, s)
+			u.waiting[key] = engine.UnitStatus{Unit: s.Unit, State: stateWaiting, Problem: "being taken"}
+		}
+	}
+	return release, take
+}
+
+// idle returns whether all events of a unit that were received are in the log. One that nobody wants, because its
+// resource or namespace is gone, is not released before, as nobody would receive them again.
+func (u *units) idle() func(*owned) bool {
+	queued := map[string]int{}
+	for _, s := range u.sources.Status().Sources {
+		queued[s.Key] = s.Queued
+	}
+	return func(o *owned) bool { return queued[o.key] == 0 && u.publisher.isIdle(o) }
+}
+
+// takeAll takes units. It remembers why it can't take those that it can't.
+func (u *units) takeAll(ctx context.Context, take []*Selected) {
+	if len(take) == 0 {
+		return
+	}
+	entries, failed := u.claims.prepare(ctx, take)
+	each(take, func(s *Selected) {
+		o, err := (*owned)(nil), failed
+		if err == nil {
+			o, err = u.take(ctx, s, entries[s.Unit.Whole()])
+		}
+		if err != nil {
+			state := stateWaiting
+			if held := (*heldError)(nil); errors.As(err, &held) && u.isMember(held.owner) {
+				state = stateHeld
+			}
+			u.setWaiting(engine.UnitStatus{Unit: s.Unit, State: state, Problem: err.Error()})
+			return
+		}
+		u.own(o)
+		u.claims.close(s.Unit)
+	})
+}
+
+// take makes this replica the owner of a unit, and begins to watch it. entries are the positions of its resource.
+func (u *units) take(ctx context.Context, s *Selected, entries []engine.Entry) (*owned, error) {
+	uid, err := s.connection.UID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, revision, err := u.claims.take(ctx, s.Unit, s.scope, entries)
+	if err != nil {
+		return nil, err
+	}
+	position, err := u.resume(ctx, s, &c)
+	if err != nil {
+		return nil, err
+	}
+	opts, run := s.Options, stream.Run{Bookmarks: true}
+	opts.Logger = u.logger
+	if c.revision > 0 || len(position.Objects) > 0 {
+		run.Start = stream.From(position)
+	}
+	source, err := stream.New(s.connection.Client, s.Resource, &opts)
+	if err != nil {
+		return nil, err
+	}
+	o := &owned{
+		selected: s, key: fmt.Sprintf("%s#%d", s.Unit, c.position.Epoch), epoch: c.position.Epoch,
+		ended: make(chan struct{}),
+		encoder: message.NewEncoder(message.EncoderOptions{
+			Cluster: s.connection.Name, ClusterUID: uid, Limit: func() int { return u.log.Limits().MessageBytes },
+		}),
+	}
+	u.publisher.register(o, c.position, revision)
+	if err := u.sources.Add(source.With(run), &mux.SourceOptions{Key: o.key}); err != nil {
+		u.publisher.lose(o)
+		return nil, err
+	}
+	u.logger.Info("took a unit", "unit", s.Unit.String(), "epoch", o.epoch, "resourceVersion",
+		c.position.ResourceVersion, "objects", len(position.Objects))
+	return o, nil
+}
+
+// resume returns the position from which to watch a unit: the objects are those whose last message is no deletion.
+func (u *units) resume(ctx context.Context, s *Selected, c *claim) (checkpoint.Position, error) {
+	p := checkpoint.Position{
+		ResourceVersions: map[string]string{s.Unit.Namespace: c.position.ResourceVersion},
+		Rewound:          c.position.Rewound,
+	}
+	messages, err := u.log.Objects(ctx, s.Unit, false)
+	if err != nil {
+		return p, fmt.Errorf("read the objects in the log: %w", err)
+	}
+	for _, m := range messages {
+		if m.Type == engine.Deleted {
+			continue
+		}
+		o := checkpoint.Object{Name: m.Name, UID: types.UID(m.UID), ResourceVersion: m.ResourceVersion}
+		if s.Resource.Namespaced {
+			o.Namespace = m.Unit.Namespace
+		}
+		if c.again {
+			o.ResourceVersion = "" // it is then published again, or its deletion
+		}
+		p.Objects = append(p.Objects, o)
+	}
+	return p, nil
+}
+
+// releaseAll ends the watches of units, publishes what was received, and lets others take them.
+func (u *units) releaseAll(ctx context.Context, release []*owned) {
+	each(release, func(o *owned) {
+		u.sources.Remove(o.key)
+		if err := u.publisher.release(ctx, o); err != nil {
+			u.logger.Warn("a unit is not released yet", "unit", o.selected.Unit.String(), "err", err)
+			return
+		}
+		u.forget(o)
+		u.logger.Info("released a unit", "unit", o.selected.Unit.String(), "epoch", o.epoch)
+	})
+}
+
+// dropLost ends the watches of units that others have taken.
+func (u *units) dropLost() {
+	for _, o := range u.all() {
+		select {
+		case <-o.ended:
+			u.sources.Remove(o.key)
+			u.forget(o)
+		default:
+		}
+	}
+}
+
+func (u *units) own(o *owned) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key := o.selected.Unit.String()
+	u.owned[key] = o
+	delete(u.waiting, key)
+}
+
+func (u *units) setWaiting(s engine.UnitStatus) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.waiting[s.Unit.String()] = s
+}
+
+func (u *units) forget(o *owned) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.owned, o.selected.Unit.String())
+}
+
+// all returns the units that are owned, sorted.
+func (u *units) all() []*owned {
+	all, _ := u.both()
+	return all
+}
+
+// both returns the units that are owned, and those that wait, both sorted.
+func (u *units) both() (all []*owned, waiting []engine.UnitStatus) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, key := range sortedKeys(u.owned) {
+		all = append(all, u.owned[key])
+	}
+	for _, key := range sortedKeys(u.waiting) {
+		waiting = append(waiting, u.waiting[key])
+	}
+	return all, waiting
+}
+
+// status describes the units that are owned, and those that wait, both sorted.
+func (u *units) status() (owned, waiting []engine.UnitStatus) {
+	sources := map[string]mux.SourceStatus{}
+	for _, s := range u.sources.Status().Sources {
+		sources[s.Key] = s
+	}
+	all, waiting := u.both()
+	for _, o := range all {
+		owned = append(owned, u.publisher.status(o, sources[o.key]))
+	}
+	return owned, waiting
+}
