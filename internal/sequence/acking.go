@@ -3,7 +3,6 @@ package sequence
 import (
 	"context"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
@@ -19,7 +18,7 @@ func (a acking) changed() func(objects.Version, bool) {
 	if a.progress == nil {
 		return nil
 	}
-	return func(e objects.Version, gone bool) { a.progress.Note(acks.Change{Object: objectOf(e), Gone: gone}) }
+	return func(e objects.Version, gone bool) { a.progress.Note(acks.Change{Version: e, Gone: gone}) }
 }
 
 // mark returns the mark of the next Step. mayBeKnown says that the Step is the ADDED of an object that an earlier run
@@ -45,10 +44,10 @@ func (a acking) pass() {
 func (a acking) writesAhead() bool { return a.progress != nil && a.progress.WritesAhead() }
 
 // isWritten reports whether the checkpoint has an entry for an object, or will get one with the next commit.
-func (a acking) isWritten(e objects.Version) bool { return a.progress.IsWrittenAhead(objectOf(e)) }
+func (a acking) isWritten(id objects.ID) bool { return a.progress.IsWrittenAhead(id) }
 
 // writeAhead writes objects to the checkpoint. If it returns an error, they must not be delivered.
-func (a acking) writeAhead(ctx context.Context, fresh []checkpoint.Object) error {
+func (a acking) writeAhead(ctx context.Context, fresh []objects.ID) error {
 	return a.progress.WriteAhead(ctx, fresh)
 }
 

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/objects"
@@ -292,10 +291,10 @@ func (d *delivery) writePageAhead(ctx context.Context, page []object, l protocol
 	if !d.acking.writesAhead() {
 		return nil
 	}
-	var fresh []checkpoint.Object
+	var fresh []objects.ID
 	for _, o := range page {
 		if !isOnlyEntered(o, l) && d.isNew(o) {
-			fresh = append(fresh, objectOf(o.Version))
+			fresh = append(fresh, o.ID)
 		}
 	}
 	return d.acking.writeAhead(ctx, fresh)
@@ -312,26 +311,20 @@ func (d *delivery) writeEventAhead(ctx context.Context, e protocol.Event, peek f
 	if !d.acking.writesAhead() || ev.kind == watch.Deleted || e.Replay || !d.isNew(ev.object) {
 		return nil
 	}
-	first := unversioned(ev.object.Version)
-	fresh := []checkpoint.Object{objectOf(first)}
-	if !d.acking.isWritten(first) {
-		seen := map[objects.Version]bool{first: true}
+	fresh := []objects.ID{ev.object.ID}
+	if !d.acking.isWritten(fresh[0]) {
+		seen := map[objects.ID]bool{fresh[0]: true}
 		peek()
 		for _, o := range d.inbox.takeComing() {
 			// A replay of an unknown object is not delivered.
 			replay := protocol.NotAfter(o.ResourceVersion, e.Version) && !d.index.Has(o.ID)
-			if k := unversioned(o.Version); !replay && !seen[k] && d.isNew(o) {
-				seen[k] = true
-				fresh = append(fresh, objectOf(k))
+			if !replay && !seen[o.ID] && d.isNew(o) {
+				seen[o.ID] = true
+				fresh = append(fresh, o.ID)
 			}
 		}
 	}
 	return d.acking.writeAhead(ctx, fresh)
-}
-
-func unversioned(e objects.Version) objects.Version {
-	e.ResourceVersion = ""
-	return e
 }
 
 // isNew reports whether an object will be delivered and has no entry yet.
