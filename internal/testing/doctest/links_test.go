@@ -46,7 +46,7 @@ func anchors(t *testing.T, file string) map[string]bool {
 
 var goFile = regexp.MustCompile("`((?:[a-z0-9]+/)+[a-z_]+\\.go)`")
 
-// TestNamedFilesExist: a Go file that a document names by its path, as in `stream/worker.go`, is there.
+// TestNamedFilesExist: a Go file that a document names by its path, as in `stream/stream.go`, is there.
 func TestNamedFilesExist(t *testing.T) {
 	for _, file := range documents(t) {
 		for _, found := range goFile.FindAllStringSubmatch(read(t, file), -1) {
