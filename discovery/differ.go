@@ -21,8 +21,8 @@ type differ struct {
 
 // reported is a resource as it was last reported.
 type reported struct {
-	gvr.Resource
-	unknown bool
+	resource gvr.Resource
+	unknown  bool
 }
 
 // fail returns the changes after a poll that read nothing. Such a poll says nothing about any resource.
@@ -81,8 +81,8 @@ func (d *differ) updateResources(c *catalog) []Change {
 	for _, r := range c.oneVersionEach() {
 		old, found := before[r.GroupResource()]
 		delete(before, r.GroupResource())
-		failure := c.failed[old.GroupVersion()]
-		if r.Version == old.Version {
+		failure := c.failed[old.resource.GroupVersion()]
+		if r.Version == old.resource.Version {
 			failure = nil // the version was read, even if the client reports a failure as well
 		}
 		switch {
@@ -91,11 +91,11 @@ func (d *differ) updateResources(c *catalog) []Change {
 		case failure != nil && !old.unknown:
 			// Another version can be read. Both versions show the same stored objects, so
 			// do not report a change that ends as soon as the old version answers again.
-			report(Change{Type: Unknown, Resource: old.Resource, Err: failure})
+			report(Change{Type: Unknown, Resource: old.resource, Err: failure})
 		case failure != nil:
 			d.resources[r.GroupResource()] = old
-		case !equal(old.Resource, r):
-			report(Change{Type: Changed, Resource: r, Old: old.Resource})
+		case !equal(old.resource, r):
+			report(Change{Type: Changed, Resource: r, Old: old.resource})
 		case old.unknown:
 			report(Change{Type: Known, Resource: r})
 		default:
@@ -106,9 +106,9 @@ func (d *differ) updateResources(c *catalog) []Change {
 	for _, gr := range slices.SortedFunc(maps.Keys(before), compareNames) {
 		switch old, failure := before[gr], failures[gr.Group]; {
 		case failure == nil:
-			report(Change{Type: Removed, Resource: old.Resource})
+			report(Change{Type: Removed, Resource: old.resource})
 		case !old.unknown:
-			report(Change{Type: Unknown, Resource: old.Resource, Err: failure})
+			report(Change{Type: Unknown, Resource: old.resource, Err: failure})
 		default:
 			d.resources[gr] = old
 		}

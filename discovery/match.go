@@ -104,7 +104,7 @@ const (
 // version may be the mistake. It returns nil if ctx ends first.
 func (c *catalog) similar(ctx context.Context, ref gvr.Ref) []gvr.Resource {
 	type scored struct {
-		gvr.Resource
+		resource gvr.Resource
 		distance int
 	}
 	var found []scored
@@ -130,7 +130,7 @@ func (c *catalog) similar(ctx context.Context, ref gvr.Ref) []gvr.Resource {
 	slices.SortStableFunc(found, func(a, b scored) int { return cmp.Compare(a.distance, b.distance) })
 	var resources []gvr.Resource
 	for _, s := range found[:min(len(found), maxSimilar)] {
-		resources = append(resources, s.Resource)
+		resources = append(resources, s.resource)
 	}
 	return resources
 }

@@ -16,6 +16,8 @@ import (
 // A report is what check found.
 type report struct {
 	packages map[string]*shape
+	types    map[string]*declared
+	bare     []bare
 	problems []string
 	allowed  []*allowance
 	wide     []*wide
@@ -59,7 +61,6 @@ func (r *report) file(name, text string) error {
 		return err
 	}
 	r.columns(name, lines)
-	r.structs(name, files, f)
 	folder := path.Dir(name)
 	s := r.packages[folder]
 	if s == nil {
@@ -73,6 +74,7 @@ func (r *report) file(name, text string) error {
 	s.lines += strings.Count(text, "\n")
 	s.exported += exported(f)
 	r.imports(name, folder, f)
+	r.structs(folder, files, f)
 	if folder == "examples" || strings.HasPrefix(folder, "examples/") {
 		return nil
 	}

@@ -27,7 +27,7 @@ const readyPoll = 10 * time.Millisecond
 
 // waitReady returns when the server is ready for clients.
 func (s *Server) waitReady(ctx context.Context) error {
-	client, err := rest.HTTPClientFor(s.config)
+	client, err := rest.HTTPClientFor(s.clients.config)
 	if err != nil {
 		return err
 	}
@@ -39,8 +39,8 @@ func (s *Server) waitReady(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-s.runDone:
-			return errors.Join(errors.New("the API server ended unexpectedly"), s.runErr)
+		case <-s.running.done:
+			return errors.Join(errors.New("the API server ended unexpectedly"), s.running.err)
 		case <-ctx.Done():
 			return fmt.Errorf("wait until ready: %w (%w)", context.Cause(ctx), err)
 		case <-ticker.C:

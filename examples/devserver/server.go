@@ -56,9 +56,9 @@ type Server struct {
 	api        *apiextensions.CustomResourceDefinitions
 	port       int
 	removeLogs func()
-	clients
-	serverRun
-	ending
+	clients    clients
+	running    serverRun
+	ending     ending
 }
 
 // clients is how clients reach a Server.
@@ -70,15 +70,15 @@ type clients struct {
 
 // serverRun is the goroutine of a Server.
 type serverRun struct {
-	cancelRun context.CancelFunc
-	runDone   chan struct{}
-	runErr    error // set before runDone is closed
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // set before done is closed
 }
 
 // ending is the result of Server.Stop.
 type ending struct {
-	stopOnce sync.Once
-	stopErr  error
+	once sync.Once
+	err  error
 }
 
 // Start starts a server and returns once it is ready: /readyz returns ok, discovery lists the API of CRDs, and a CRD
@@ -108,8 +108,8 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		return err
 	}
 	// Open the port before etcd, which takes longer, so that a port in use fails quickly.
-	s.kubeconfig = filepath.Join(s.folder.path, "kubeconfig")
-	listener, err := listen(o.Port, s.kubeconfig)
+	s.clients.kubeconfig = filepath.Join(s.folder.path, "kubeconfig")
+	listener, err := listen(o.Port, s.clients.kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -120,10 +120,10 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	s.config = id.clientConfig(s.URL())
-	s.limited = rest.CopyConfig(s.config)
-	s.limited.BearerToken = rand.Text()
-	if err := writeKubeconfig(s.kubeconfig, s.config); err != nil {
+	s.clients.config = id.clientConfig(s.URL())
+	s.clients.limited = rest.CopyConfig(s.clients.config)
+	s.clients.limited.BearerToken = rand.Text()
+	if err := writeKubeconfig(s.clients.kubeconfig, s.clients.config); err != nil {
 		return err
 	}
 	socket := o.Etcd
@@ -134,8 +134,8 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		socket = s.etcd.Socket()
 	}
 	s.dialer = &etcdDialer{socket: socket}
-	s.api, err = newAPIServer(s.config, access{
-		users: map[string]user.Info{id.token: administrator, s.limited.BearerToken: limited},
+	s.api, err = newAPIServer(s.clients.config, access{
+		users: map[string]user.Info{id.token: administrator, s.clients.limited.BearerToken: limited},
 		allow: o.Allow,
 	}, s.port, s.dialer, !o.DisableWatchCache)
 	if err != nil {
@@ -164,20 +164,20 @@ func listen(port int, kubeconfig string) (net.Listener, error) {
 // run starts the API server's controllers. Requests come through s.serving.
 func (s *Server) run() {
 	ctx, cancel := context.WithCancel(context.Background())
-	s.cancelRun, s.runDone = cancel, make(chan struct{})
+	s.running.cancel, s.running.done = cancel, make(chan struct{})
 	prepared := s.api.GenericAPIServer.PrepareRun()
 	go func() {
-		defer close(s.runDone)
-		s.runErr = prepared.RunWithContext(ctx)
+		defer close(s.running.done)
+		s.running.err = prepared.RunWithContext(ctx)
 	}()
 }
 
 // Config returns a new client configuration for a cluster administrator, without a client-side rate limit.
-func (s *Server) Config() *rest.Config { return rest.CopyConfig(s.config) }
+func (s *Server) Config() *rest.Config { return rest.CopyConfig(s.clients.config) }
 
 // LimitedConfig returns a new client configuration for a user with the permissions that Options.Allow grants, without a
 // client-side rate limit. Each Start creates a new bearer token for it.
-func (s *Server) LimitedConfig() *rest.Config { return rest.CopyConfig(s.limited) }
+func (s *Server) LimitedConfig() *rest.Config { return rest.CopyConfig(s.clients.limited) }
 
 // URL returns the server's address, https://127.0.0.1:PORT.
 func (s *Server) URL() string {
@@ -188,7 +188,7 @@ func (s *Server) URL() string {
 func (s *Server) Port() int { return s.port }
 
 // Kubeconfig returns the path of a kubeconfig file in the data folder. It contains the administrator's bearer token.
-func (s *Server) Kubeconfig() string { return s.kubeconfig }
+func (s *Server) Kubeconfig() string { return s.clients.kubeconfig }
 
 // Compact makes etcd discard all revisions before the current one, as an API server does every five minutes. If etcd
 // serves a list or watch from an older resource version, the client then gets 410 (Expired). The watch cache still

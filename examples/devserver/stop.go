@@ -20,14 +20,14 @@ var errNeverSynced = errors.New("stop the API server: its CRD informer never syn
 // goroutines have ended and its temporary folder is removed. Further calls wait for the first one and return its
 // result.
 func (s *Server) Stop() error {
-	s.stopOnce.Do(func() { s.stopErr = s.stop() })
-	return s.stopErr
+	s.ending.once.Do(func() { s.ending.err = s.stop() })
+	return s.ending.err
 }
 
 // stop undoes start in reverse order. start may have failed at any point.
 func (s *Server) stop() error {
 	var errs []error
-	if s.cancelRun != nil {
+	if s.running.cancel != nil {
 		errs = append(errs, s.stopRun())
 	}
 	if s.serving != nil {
@@ -53,18 +53,18 @@ func (s *Server) stopRun() error {
 	for _, synced := range s.api.GenericAPIServer.MuxAndDiscoveryCompleteSignals() {
 		select {
 		case <-synced:
-		case <-s.runDone: // it failed before any hook started
+		case <-s.running.done: // it failed before any hook started
 		case <-time.After(syncGrace):
 			return errNeverSynced
 		}
 	}
 	s.serving.shutdown()
-	s.cancelRun()
+	s.running.cancel()
 	select {
-	case <-s.runDone:
+	case <-s.running.done:
 	case <-time.After(requestGrace):
 		s.serving.cancelRequests()
-		<-s.runDone
+		<-s.running.done
 	}
-	return s.runErr
+	return s.running.err
 }

@@ -29,7 +29,7 @@ func (o *watchOptions) complete(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		return o.completeArgument(cmd.Context(), args, word)
 	}
-	o.connection.complete(cmd)
+	o.conn.complete(cmd)
 	fixed := func(values ...string) cobra.CompletionFunc { return cobra.FixedCompletions(values, noFiles) }
 	cmd.RegisterFlagCompletionFunc("color", fixed("auto", "always", "never"))
 	cmd.RegisterFlagCompletionFunc("for", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -95,13 +95,13 @@ func (o *watchOptions) completeArgument(
 
 // types returns the types that can be watched, each with what it is: "deployments\tDeployment of apps/v1".
 func (o *watchOptions) types(ctx context.Context) []string {
-	srv, err := o.connect(io.Discard)
+	srv, err := o.conn.connect(io.Discard)
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	resources, _ := srv.Resolver().Watchables(ctx) // those that are known
+	resources, _ := srv.conn.Resolver().Watchables(ctx) // those that are known
 	plurals := map[string]int{}
 	for _, r := range resources {
 		plurals[r.Resource]++
@@ -123,24 +123,24 @@ func (o *watchOptions) namesOf(ctx context.Context, name string) []string {
 	if err != nil {
 		return nil
 	}
-	srv, err := o.connect(io.Discard)
+	srv, err := o.conn.connect(io.Discard)
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	r, err := srv.Resolver().Resolve(ctx, ref)
+	r, err := srv.conn.Resolver().Resolve(ctx, ref)
 	if err != nil {
 		return nil
 	}
 	ns := ""
-	if r.Namespaced && !o.allNamespaces {
+	if r.Namespaced && !o.what.allNamespaces {
 		ns = srv.namespace
-		if len(o.namespaces) > 0 {
-			ns = o.namespaces[0]
+		if len(o.conn.namespaces) > 0 {
+			ns = o.conn.namespaces[0]
 		}
 	}
-	return o.names(ctx, r, ns)
+	return o.conn.names(ctx, r, ns)
 }
 
 // names returns the names of objects, at most completionNames.
@@ -157,7 +157,7 @@ func (c *connection) names(ctx context.Context, r gvr.Resource, namespace string
 	if namespace != "" {
 		opts.Namespaces = []string{namespace}
 	}
-	s, err := stream.New(srv.Client(), r, opts)
+	s, err := stream.New(srv.conn.Client(), r, opts)
 	if err != nil {
 		return nil
 	}

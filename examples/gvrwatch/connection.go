@@ -73,7 +73,7 @@ func (c *connection) loader() clientcmd.ClientConfig {
 // server is the cluster that the flags select. Its Connection has a waitPrinter, for the requests that are not part of
 // a watch.
 type server struct {
-	*gvrwatch.Connection
+	conn      *gvrwatch.Connection
 	config    *rest.Config // without the waitPrinter
 	namespace string       // of the kubeconfig, else "default"
 }

@@ -18,7 +18,7 @@ import (
 // follow returns a Mux that follows the wanted resources. It prints a line for each name in missing, and for each
 // pattern and category that matches nothing.
 func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]error) (*mux.Mux, error) {
-	served, err := s.srv.Resolver().Watchables(ctx)
+	served, err := s.srv.conn.Resolver().Watchables(ctx)
 	var part *discovery.UnavailableError
 	if err != nil && !(errors.As(err, &part) && len(part.GroupVersions) > 0) {
 		return nil, s.srv.explain(err)
@@ -28,7 +28,7 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	}
 	namespaces := s.namespaces()
 	waiting := ": waiting"
-	if s.untilSynced {
+	if s.opts.end.untilSynced {
 		waiting = ""
 	}
 	lines := newStatusPrinter(s.streams.ErrOut, served, namespaces, waiting)
@@ -48,17 +48,17 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	opts := s.streamOptions()
 	opts.Name = want.name()
 	opts.Logger = slog.New(logHandler{
-		w: s.streams.ErrOut, follows: true, debug: s.verbosity >= requestVerbosity,
+		w: s.streams.ErrOut, follows: true, debug: s.opts.conn.verbosity >= requestVerbosity,
 	})
 	o := &follow.Options{
 		Source:        func(gvr.Resource) (stream.Options, stream.Run) { return opts, s.streamRun() },
-		UntilSynced:   s.untilSynced,
+		UntilSynced:   s.opts.end.untilSynced,
 		StatusChanged: lines.changed,
 	}
 	if m := s.muxOptions(); m != nil {
 		o.Mux = *m
 	}
-	if s.follows, err = follow.New(s.srv.Resolver(), s.client, s.selection(want, namespaces), o); err != nil {
+	if s.follows, err = follow.New(s.srv.conn.Resolver(), s.client, s.opts.selection(want, namespaces), o); err != nil {
 		return nil, err
 	}
 	return s.follows.Mux, nil
@@ -66,11 +66,11 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 
 // namespaces returns those that are requested; none means all.
 func (s *session) namespaces() []string {
-	if s.allNamespaces {
+	if s.opts.what.allNamespaces {
 		return nil
 	}
-	if len(s.watchOptions.namespaces) > 0 {
-		return s.watchOptions.namespaces
+	if len(s.opts.conn.namespaces) > 0 {
+		return s.opts.conn.namespaces
 	}
 	return []string{s.srv.namespace}
 }
@@ -81,7 +81,7 @@ const categoryPrefix = "category "
 func (s *session) whyUnmatched(ctx context.Context, what string) string {
 	name, isCategory := strings.CutPrefix(what, categoryPrefix)
 	if isCategory {
-		_, err := s.srv.Resolver().Resolve(ctx, gvr.Ref{Name: name})
+		_, err := s.srv.conn.Resolver().Resolve(ctx, gvr.Ref{Name: name})
 		var none *discovery.NotFoundError
 		if errors.As(err, &none) && len(none.Category) > 0 {
 			return "no type of it can be watched"
@@ -94,7 +94,7 @@ func (s *session) whyUnmatched(ctx context.Context, what string) string {
 func (s *session) unmatched(want wanted, resources []gvr.Resource, namespaces []string) []string {
 	var unmatched []string
 	check := func(what string, one wanted) {
-		selection := s.selection(one, namespaces)
+		selection := s.opts.selection(one, namespaces)
 		if !slices.ContainsFunc(resources, func(r gvr.Resource) bool {
 			selected, _ := selection.Selects(r) // check has validated the selection
 			return selected
@@ -173,7 +173,7 @@ func (s *session) unavailable(want wanted, err error) []string {
 		}
 		anyName.patterns = append(anyName.patterns, "*"+group)
 	}
-	selection := s.selection(anyName, nil)
+	selection := s.opts.selection(anyName, nil)
 	var down []string
 	for _, gv := range part.GroupVersions {
 		r := gvr.Resource{Categories: want.categories, Verbs: []string{"list", "watch"}}

@@ -66,32 +66,33 @@ func withTemplate(format string) bool {
 }
 
 func (o *watchOptions) checkOutput() error {
-	o.format, o.template, _ = strings.Cut(o.output, "=")
+	o.print.format, o.print.template, _ = strings.Cut(o.print.output, "=")
 	switch {
-	case !slices.Contains(outputs, o.format), !withTemplate(o.format) && o.format != o.output:
-		return oneOf("output", o.output, outputs...)
-	case withTemplate(o.format) && o.template == "":
-		return fmt.Errorf("--output=%s: must have a template or a file, as in -o %s=TEMPLATE", o.output, o.format)
-	case o.format == "diff" && o.metadataOnly:
+	case !slices.Contains(outputs, o.print.format), !withTemplate(o.print.format) && o.print.format != o.print.output:
+		return oneOf("output", o.print.output, outputs...)
+	case withTemplate(o.print.format) && o.print.template == "":
+		return fmt.Errorf("--output=%s: must have a template or a file, as in -o %s=TEMPLATE",
+			o.print.output, o.print.format)
+	case o.print.format == "diff" && o.print.metadataOnly:
 		return errors.New("--output=diff: needs whole objects: omit --metadata-only")
-	case o.format == "diff" && o.latest:
+	case o.print.format == "diff" && o.begin.latest:
 		return errors.New("--output=diff: needs every event: omit --latest")
-	case o.condition != "" && o.metadataOnly && o.condition != "delete" && o.condition != "create":
+	case o.end.condition != "" && o.print.metadataOnly && o.end.condition != "delete" && o.end.condition != "create":
 		return errors.New("--for: needs whole objects: omit --metadata-only")
-	case o.command != "" && o.output != "":
+	case o.exec.command != "" && o.print.output != "":
 		return errors.New("--exec and --output exclude each other: the command gets JSON, and prints what it wants")
-	case o.command != "" && (o.showLabels || len(o.labelColumns) > 0 || o.noHeaders):
+	case o.exec.command != "" && (o.print.showLabels || len(o.print.labelColumns) > 0 || o.print.noHeaders):
 		return errors.New("--show-labels, --label-columns and --no-headers do not apply to --exec: it prints no table")
-	case (o.showLabels || len(o.labelColumns) > 0) && !o.isTable():
+	case (o.print.showLabels || len(o.print.labelColumns) > 0) && !o.print.isTable():
 		return errors.New("--show-labels and --label-columns apply only to the default output and -o wide")
 	}
 	switch {
-	case o.timestamps && !o.hasTime():
-		return fmt.Errorf("--timestamps does not apply to --output=%s without events", o.format)
-	case !o.watchEvents && (o.format == "diff" || o.command != ""):
+	case o.print.timestamps && !o.print.hasTime():
+		return fmt.Errorf("--timestamps does not apply to --output=%s without events", o.print.format)
+	case !o.print.watchEvents && (o.print.format == "diff" || o.exec.command != ""):
 		return errors.New("--output-watch-events=false does not apply to --output=diff and --exec")
 	}
-	_, err := o.newTemplate(nil)
+	_, err := o.print.newTemplate(nil)
 	return err
 }
 
@@ -109,13 +110,17 @@ func (o *printFlags) hasTime() bool {
 func (o *printFlags) isTable() bool { return o.format == "" || o.format == "wide" }
 
 // serverColumns reports whether the output has the columns of the server.
-func (o *watchOptions) serverColumns() bool { return o.isTable() && !o.metadataOnly && o.command == "" }
+func (o *watchOptions) serverColumns() bool {
+	return o.print.isTable() && !o.print.metadataOnly && o.exec.command == ""
+}
 
-func (o *watchOptions) needsManagedFields() bool { return o.showManagedFields || o.format == "diff" }
+func (o *watchOptions) needsManagedFields() bool {
+	return o.print.showManagedFields || o.print.format == "diff"
+}
 
 // objectsMode returns how much of an object the output needs.
 func (o *watchOptions) objectsMode() stream.ObjectsMode {
-	if o.metadataOnly || o.format == "name" && o.condition == "" {
+	if o.print.metadataOnly || o.print.format == "name" && o.end.condition == "" {
 		return stream.Metadata
 	}
 	return stream.Raw
@@ -144,7 +149,7 @@ func (s *session) newPrinter(want wanted) (eventPrinter, error) {
 }
 
 func (s *session) printing(want wanted) printing {
-	return printing{s.streams, s.printFlags, s.columns, want.several, s.showsNamespaces()}
+	return printing{s.streams, s.opts.print, s.columns, want.several, s.opts.showsNamespaces()}
 }
 
 func (p printing) newPrinter() (eventPrinter, error) {
@@ -168,7 +173,9 @@ func (p printing) newPrinter() (eventPrinter, error) {
 }
 
 // showsNamespaces reports whether objects of several namespaces may be printed.
-func (o *watchOptions) showsNamespaces() bool { return o.allNamespaces || len(o.namespaces) > 1 }
+func (o *watchOptions) showsNamespaces() bool {
+	return o.what.allNamespaces || len(o.conn.namespaces) > 1
+}
 
 // eventDocument is an event in JSON and YAML.
 type eventDocument struct {
@@ -243,7 +250,7 @@ func identityOf(ev stream.Event) json.RawMessage {
 
 // documentPrinter writes events as JSON or YAML.
 type documentPrinter struct {
-	documents
+	documents     documents
 	flags         printFlags
 	allNamespaces bool
 }
@@ -266,7 +273,7 @@ func (p *documentPrinter) flush() error { return nil }
 
 func (p *documentPrinter) document(ev stream.Event) eventDocument {
 	d := newEventDocument(ev, p.flags, p.allNamespaces)
-	if p.yaml && ev.JSON != nil && d.Invalid == "" {
+	if p.documents.yaml && ev.JSON != nil && d.Invalid == "" {
 		if _, err := ev.Decode(); err != nil { // a number that is too large, for example
 			d.dropObject(ev, "the server sent an object that can't be decoded")
 		}
@@ -276,15 +283,15 @@ func (p *documentPrinter) document(ev stream.Event) eventDocument {
 
 // linePrinter prints control events to stderr, and leaves the others to another printer.
 type linePrinter struct {
-	printing
-	objects eventPrinter
+	printing printing
+	objects  eventPrinter
 }
 
 func (p linePrinter) flush() error { return p.objects.flush() }
 
 func (p linePrinter) print(ev stream.Event, written func()) error {
 	in := ""
-	if ns := namespaceOf(ev, p.namespaces); ns != "" {
+	if ns := namespaceOf(ev, p.printing.namespaces); ns != "" {
 		in = " in the namespace " + ns
 	}
 	switch ev.Type {
@@ -313,7 +320,7 @@ func (p linePrinter) print(ev stream.Event, written func()) error {
 // control prints a control event, after the objects before it.
 func (p linePrinter) control(ev stream.Event, format string, args ...any) {
 	_ = p.objects.flush() // stdout remembers its error
-	printMessage(p.streams.ErrOut, "%s: "+format, append([]any{ev.Resource}, args...)...)
+	printMessage(p.printing.streams.ErrOut, "%s: "+format, append([]any{ev.Resource}, args...)...)
 }
 
 // namePrinter writes what kubectl's -o name does, and "deleted" after a DELETED if events are printed. It does not use

@@ -17,8 +17,8 @@ import (
 //
 // If several fields have changed, or a terminal is too narrow, each field has a line of its own below.
 type diffPrinter struct {
-	printing
-	differ *changes.Differ
+	printing printing
+	differ   *changes.Differ
 }
 
 // mostOfValue is how wide a value is where there is room.
@@ -31,7 +31,7 @@ func (p *diffPrinter) flush() error { return nil }
 func (p *diffPrinter) print(ev stream.Event, written func()) error {
 	var line []screen.Text
 	add := func(style screen.Style, text string) { line = append(line, screen.Text{Text: text, Style: style}) }
-	if p.flags.timestamps {
+	if p.printing.flags.timestamps {
 		add(screen.Dim, time.Now().Format(clock)+"  ")
 	}
 	add(styles[ev.Type], string(ev.Type))
@@ -54,7 +54,7 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 	if len(change.By) > 0 {
 		by.Text = "  by " + strings.Join(change.By, ", ")
 	}
-	out, fields := p.streams.Out, change.Fields
+	out, fields := p.printing.streams.Out, change.Fields
 	if len(fields) == 1 {
 		oneLine := append(append(slices.Clone(line), screen.Text{Text: "  "}), fieldTexts(fields[0])...)
 		if oneLine = append(oneLine, by); screen.Fits(out, oneLine...) {

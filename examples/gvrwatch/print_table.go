@@ -17,10 +17,10 @@ import (
 // eventTable prints the objects of events as rows. The columns of one type are those of kubectl get -w. Several types
 // have the columns NAME, AGE and DETAILS in common; DETAILS has the other columns of the type as NAME=VALUE.
 type eventTable struct {
-	printing
-	out  screen.Table
-	last map[string][]metav1.TableColumnDefinition // the columns of each type, for objects without cells
-	kind map[string]string                         // the group of each kind, the first one if there are several
+	printing printing
+	out      screen.Table
+	last     map[string][]metav1.TableColumnDefinition // the columns of each type, for objects without cells
+	kind     map[string]string                         // the group of each kind, the first one if there are several
 }
 
 func newEventTable(p printing) *eventTable {
@@ -42,30 +42,30 @@ func (t *eventTable) print(ev stream.Event, written func()) error {
 	add := func(title, text string) {
 		titles, texts = append(titles, screen.Column{Title: title}), append(texts, screen.Text{Text: text})
 	}
-	if t.flags.timestamps {
+	if t.printing.flags.timestamps {
 		add("TIME", time.Now().Format(clock))
 	}
-	if t.flags.watchEvents {
+	if t.printing.flags.watchEvents {
 		add("EVENT", fmt.Sprintf("%-8s", ev.Type))
 		texts[len(texts)-1].Style = styles[ev.Type]
 	}
-	if t.namespaces {
+	if t.printing.namespaces {
 		add("NAMESPACE", ev.Meta().GetNamespace())
 	}
-	if t.several {
+	if t.printing.several {
 		t.addCommon(ev, columns, cells, add)
 	} else {
 		for i, c := range columns {
-			if c.Priority == 0 || t.flags.format == "wide" {
+			if c.Priority == 0 || t.printing.flags.format == "wide" {
 				add(strings.ToUpper(c.Name), cells[i])
 			}
 		}
 	}
 	labelsOf := ev.Meta().GetLabels()
-	for _, name := range t.flags.labelColumns {
+	for _, name := range t.printing.flags.labelColumns {
 		add(strings.ToUpper(name[strings.LastIndexByte(name, '/')+1:]), labelsOf[name])
 	}
-	if t.flags.showLabels {
+	if t.printing.flags.showLabels {
 		add("LABELS", labels.FormatLabels(labelsOf))
 	}
 	isEvent := ev.Resource.Kind == "Event"
@@ -90,7 +90,7 @@ func (t *eventTable) addCommon(
 	var details []string
 	for i, c := range columns {
 		switch name := strings.ToUpper(c.Name); {
-		case c.Format == "name" || c.Priority > 0 && t.flags.format != "wide":
+		case c.Format == "name" || c.Priority > 0 && t.printing.flags.format != "wide":
 		case name == "AGE":
 			age = cells[i]
 		default:
@@ -126,7 +126,7 @@ func quoteSpaces(s string) string {
 // row returns the columns of an object and its cells, as texts.
 func (t *eventTable) row(ev stream.Event) ([]metav1.TableColumnDefinition, []string) {
 	key := ev.Resource.String()
-	columns, cells, sent := t.columns.Row(ev)
+	columns, cells, sent := t.printing.columns.Row(ev)
 	known := t.last[key]
 	switch {
 	case sent:

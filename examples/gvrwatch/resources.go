@@ -45,7 +45,7 @@ func listResources(
 		return err
 	}
 	// If some APIs do not answer, show the others.
-	resources, unavailable := srv.Resolver().Watchables(ctx)
+	resources, unavailable := srv.conn.Resolver().Watchables(ctx)
 	if ctx.Err() != nil {
 		return nil // a signal is a normal end
 	}

@@ -26,7 +26,7 @@ import (
 
 // session is one run of watch.
 type session struct {
-	*watchOptions
+	opts    *watchOptions
 	srv     *server
 	client  dynamic.Interface
 	columns *tables.Tables // nil unless the output has the server's columns
@@ -38,21 +38,21 @@ type session struct {
 
 // found is a type that is served or, with a name, one object of it.
 type found struct {
-	gvr.Resource
-	name string
+	gvr.Resource // what was found
+	name         string
 }
 
 func (o *watchOptions) session(
 	ctx context.Context, streams genericiooptions.IOStreams, store checkpoint.Store,
 ) (*session, error) {
-	srv, err := o.connect(streams.ErrOut)
+	srv, err := o.conn.connect(streams.ErrOut)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{watchOptions: o, srv: srv, streams: streams}
+	s := &session{opts: o, srv: srv, streams: streams}
 	cfg := srv.config
 	if o.serverColumns() {
-		cfg, s.columns = tables.Wrap(cfg, s.condition != "")
+		cfg, s.columns = tables.Wrap(cfg, s.opts.end.condition != "")
 	}
 	s.client, err = stream.NewClient(cfg, &stream.ClientOptions{DropManagedFields: !o.needsManagedFields()})
 	if err != nil {
@@ -61,7 +61,7 @@ func (o *watchOptions) session(
 	if store == nil {
 		return s, nil
 	}
-	s.tracker, err = srv.Tracker(ctx, store, &checkpoint.Options{Logger: slog.New(logHandler{w: streams.ErrOut})})
+	s.tracker, err = srv.conn.Tracker(ctx, store, &checkpoint.Options{Logger: slog.New(logHandler{w: streams.ErrOut})})
 	return s, srv.explain(err)
 }
 
@@ -71,7 +71,7 @@ func (s *session) open(ctx context.Context, want *wanted) (*mux.Mux, error) {
 	var targets []target
 	missing := map[gvr.Ref]error{}
 	for _, t := range want.targets {
-		r, err := s.srv.Resolver().Resolve(ctx, t.ref)
+		r, err := s.srv.conn.Resolver().Resolve(ctx, t.ref)
 		switch {
 		case err == nil:
 			s.objects = append(s.objects, found{r, t.name})
@@ -116,7 +116,7 @@ func (s *session) isCategory(ctx context.Context, ref gvr.Ref, err error, follow
 	if errors.As(err, &none) && follows {
 		return len(none.Category) > 0
 	}
-	all, _ := s.srv.Resolver().Watchables(ctx) // Resolve has just read this, as far as it is readable
+	all, _ := s.srv.conn.Resolver().Watchables(ctx) // Resolve has just read this, as far as it is readable
 	return slices.ContainsFunc(all, func(r gvr.Resource) bool {
 		return slices.ContainsFunc(r.Categories, func(c string) bool { return strings.EqualFold(c, ref.Name) })
 	})
@@ -131,7 +131,7 @@ func (s *session) merge(want *wanted) (*mux.Mux, error) {
 	types := map[string]bool{}
 	versions := map[schema.GroupResource]gvr.Resource{}
 	opts, run := s.streamOptions(), s.streamRun()
-	if s.untilSynced {
+	if s.opts.end.untilSynced {
 		run.Until = stream.UntilSynced // with a checkpoint: print the differences, not the events in between
 	}
 	for i, f := range s.objects {
@@ -182,7 +182,7 @@ var checkpointKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 
 // muxOptions returns options without a Logger: the error of a source ends the program, which prints it.
 func (s *session) muxOptions() *mux.Options {
-	if s.latest {
+	if s.opts.begin.latest {
 		return &mux.Options{Overflow: mux.Latest}
 	}
 	return nil
@@ -190,13 +190,13 @@ func (s *session) muxOptions() *mux.Options {
 
 func (s *session) streamOptions() stream.Options {
 	return stream.Options{
-		Objects:       s.objectsMode(),
-		LabelSelector: s.labelSelector,
-		FieldSelector: s.fieldSelector,
-		Logger:        slog.New(logHandler{w: s.streams.ErrOut, debug: s.verbosity >= requestVerbosity}),
+		Objects:       s.opts.objectsMode(),
+		LabelSelector: s.opts.what.labelSelector,
+		FieldSelector: s.opts.what.fieldSelector,
+		Logger:        slog.New(logHandler{w: s.streams.ErrOut, debug: s.opts.conn.verbosity >= requestVerbosity}),
 	}
 }
 
 func (s *session) streamRun() stream.Run {
-	return stream.Run{Start: s.start(), Checkpoint: s.tracker}
+	return stream.Run{Start: s.opts.begin.start(), Checkpoint: s.tracker}
 }

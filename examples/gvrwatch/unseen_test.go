@@ -135,16 +135,16 @@ func TestUnavailable(t *testing.T) {
 		for i, arg := range args {
 			switch arg {
 			case "--exclude":
-				o.exclude = strings.Split(args[i+1], ",")
+				o.what.exclude = strings.Split(args[i+1], ",")
 			case "--category":
-				o.categories = args[i+1:]
+				o.what.categories = args[i+1:]
 			}
 		}
 		want, err := o.check(slices.DeleteFunc(args[:1], func(s string) bool { return s[0] == '-' }))
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := session{watchOptions: &o}
+		s := session{opts: &o}
 		if diff := cmp.Diff(tt.want, strings.Join(s.unavailable(want, tt.err), ", ")); diff != "" {
 			t.Errorf("%s: %s (-want +got):\n%s", tt.args, tt.why, diff)
 		}

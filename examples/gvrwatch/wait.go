@@ -12,7 +12,7 @@ import (
 
 // wait prints events until --for is met.
 func (s *session) wait(ctx context.Context, events printedEvents, want wanted) error {
-	c, err := condition.Parse(s.condition) // has been checked
+	c, err := condition.Parse(s.opts.end.condition) // has been checked
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (s *session) wait(ctx context.Context, events printedEvents, want wanted) e
 	if err != nil {
 		return err
 	}
-	printMessage(s.streams.ErrOut, "condition met: %s", s.condition)
+	printMessage(s.streams.ErrOut, "condition met: %s", s.opts.end.condition)
 	return nil
 }
 
@@ -50,7 +50,7 @@ func (s *session) targets() []condition.Target {
 	var targets []condition.Target
 	for _, f := range s.objects {
 		switch {
-		case s.follows != nil, f.name == "", f.Namespaced && s.allNamespaces:
+		case s.follows != nil, f.name == "", f.Namespaced && s.opts.what.allNamespaces:
 			return nil
 		case !f.Namespaced:
 			targets = append(targets, condition.Target{Resource: f.GroupResource(), Name: f.name})

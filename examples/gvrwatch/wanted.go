@@ -85,29 +85,29 @@ func (o *watchOptions) check(args []string) (wanted, error) {
 	if err := o.checkFlags(); err != nil {
 		return wanted{}, err
 	}
-	want := wanted{categories: o.categories}
+	want := wanted{categories: o.what.categories}
 	if err := o.checkArgs(args, &want); err != nil {
 		return wanted{}, err
 	}
-	if o.all {
+	if o.what.all {
 		want.patterns = []string{"*"}
 	}
 	selects := len(want.patterns)+len(want.categories) > 0
-	want.follows = o.follow || selects
+	want.follows = o.what.follow || selects
 	otherName := func(t target) bool { return t.name != want.name() }
 	switch {
 	case want.follows && slices.ContainsFunc(want.targets, otherName),
 		want.name() != "" && selects:
 		return wanted{}, errors.New("a followed type is watched as a whole, or for one object with the same name " +
 			"in all types: omit the names, or --follow and patterns")
-	case o.resourceVersion != "" && want.follows:
+	case o.begin.resourceVersion != "" && want.follows:
 		return wanted{}, errors.New("--resource-version: applies only to named types without --follow, " +
 			"because no version is that of all types")
-	case len(o.exclude) > 0 && !selects:
+	case len(o.what.exclude) > 0 && !selects:
 		return wanted{}, errors.New("--exclude: applies only to patterns, --category and --all")
-	case len(o.candidates) > 0 && !want.follows:
+	case len(o.what.candidates) > 0 && !want.follows:
 		return wanted{}, errors.New("--candidates: applies only to followed types: add --follow")
-	case len(o.candidates) > 0 && !o.allNamespaces:
+	case len(o.what.candidates) > 0 && !o.what.allNamespaces:
 		return wanted{}, errors.New("--candidates: applies only to all namespaces: add -A")
 	}
 	_, err := o.selection(want, nil).Selects(gvr.Resource{})
@@ -115,25 +115,25 @@ func (o *watchOptions) check(args []string) (wanted, error) {
 }
 
 func (o *watchOptions) checkFlags() error {
-	slices.Sort(o.namespaces)
-	o.namespaces = slices.Compact(o.namespaces)
-	for _, ns := range o.namespaces {
+	slices.Sort(o.conn.namespaces)
+	o.conn.namespaces = slices.Compact(o.conn.namespaces)
+	for _, ns := range o.conn.namespaces {
 		if reasons := validation.ValidateNamespaceName(ns, false); len(reasons) > 0 {
 			return fmt.Errorf("--namespace=%s: must be the name of a namespace: %s", ns, strings.Join(reasons, "; "))
 		}
 	}
-	if timeout := o.overrides.Timeout; timeout != "" {
+	if timeout := o.conn.overrides.Timeout; timeout != "" {
 		if d, err := clientcmd.ParseTimeout(timeout); err != nil || d < 0 {
 			return fmt.Errorf("--request-timeout=%s: must be a duration, such as 30s, and not negative", timeout)
 		}
 	}
-	if _, err := labels.Parse(o.labelSelector); err != nil {
-		return fmt.Errorf("--selector=%s: must be a label selector: %w", o.labelSelector, err)
+	if _, err := labels.Parse(o.what.labelSelector); err != nil {
+		return fmt.Errorf("--selector=%s: must be a label selector: %w", o.what.labelSelector, err)
 	}
-	if _, err := fields.ParseSelector(o.fieldSelector); err != nil {
-		return fmt.Errorf("--field-selector=%s: must be a field selector: %w", o.fieldSelector, err)
+	if _, err := fields.ParseSelector(o.what.fieldSelector); err != nil {
+		return fmt.Errorf("--field-selector=%s: must be a field selector: %w", o.what.fieldSelector, err)
 	}
-	for _, check := range []func() error{o.checkOutput, o.checkEnd, o.checkStart, o.execFlags.check} {
+	for _, check := range []func() error{o.checkOutput, o.checkEnd, o.checkStart, o.exec.check} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -144,15 +144,15 @@ func (o *watchOptions) checkFlags() error {
 // checkArgs reads TYPE[,TYPE]... [NAME]... or TYPE/NAME [TYPE/NAME]..., as kubectl does.
 func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 	switch {
-	case o.all && len(args) > 0:
+	case o.what.all && len(args) > 0:
 		// In kubectl, --all selects all objects of a type: the user may have meant that.
 		return fmt.Errorf("--all and %q exclude each other, because --all watches every type: "+
 			"omit one, or add '*' to the names", args[0])
-	case o.all && len(o.categories) > 0:
+	case o.what.all && len(o.what.categories) > 0:
 		return errors.New("--all and --category exclude each other, because --all watches every type: omit one")
-	case o.all:
+	case o.what.all:
 		return nil
-	case len(args) == 0 && len(o.categories) > 0:
+	case len(args) == 0 && len(o.what.categories) > 0:
 		return nil
 	case len(args) == 0:
 		return errors.New("missing resource type: name one, or several separated by commas, or use --all")
@@ -229,7 +229,7 @@ func (w *wanted) add(ref gvr.Ref, name string) error {
 func (o *watchOptions) selection(want wanted, namespaces []string) follow.Selection {
 	s := follow.Selection{
 		Resources: want.patterns[:len(want.patterns):len(want.patterns)], Categories: want.categories,
-		Exclude: o.exclude, Namespaces: namespaces, CandidateNamespaces: o.candidates,
+		Exclude: o.what.exclude, Namespaces: namespaces, CandidateNamespaces: o.what.candidates,
 	}
 	for _, t := range want.targets {
 		s.Resources = append(s.Resources, t.ref.String())

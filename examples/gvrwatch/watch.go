@@ -24,12 +24,12 @@ import (
 
 // watchOptions are the flags of watch.
 type watchOptions struct {
-	connection
-	selectionFlags
-	startFlags
-	endFlags
-	printFlags
-	execFlags
+	conn  connection
+	what  selectionFlags
+	begin startFlags
+	end   endFlags
+	print printFlags
+	exec  execFlags
 
 	screen *screen.Screen // what the streams write to
 }
@@ -59,18 +59,18 @@ func (o *startFlags) addFlags(f *pflag.FlagSet) {
 
 func (o *watchOptions) checkStart() error {
 	switch {
-	case o.checkpoint != "" && (o.watchOnly || o.resourceVersion != ""):
+	case o.begin.checkpoint != "" && (o.begin.watchOnly || o.begin.resourceVersion != ""):
 		return errors.New("--checkpoint: says where the watch begins: omit --watch-only and --resource-version")
-	case o.watchOnly && o.untilSynced:
+	case o.begin.watchOnly && o.end.untilSynced:
 		return errors.New("--watch-only and --until-synced exclude each other: nothing would be printed")
-	case o.resourceVersion != "" && o.untilSynced:
+	case o.begin.resourceVersion != "" && o.end.untilSynced:
 		return errors.New("--resource-version and --until-synced exclude each other: " +
 			"the first prints changes, and the second what exists")
-	case o.resourceVersion != "" && !isVersion(o.resourceVersion):
-		return fmt.Errorf("--resource-version=%s: must be a whole number, as servers print it", o.resourceVersion)
-	case o.watchOnly && o.resourceVersion != "":
+	case o.begin.resourceVersion != "" && !isVersion(o.begin.resourceVersion):
+		return fmt.Errorf("--resource-version=%s: must be a whole number, as servers print it", o.begin.resourceVersion)
+	case o.begin.watchOnly && o.begin.resourceVersion != "":
 		return errors.New("--watch-only and --resource-version exclude each other: both say where the watch begins")
-	case o.condition != "" && (o.checkpoint != "" || o.watchOnly || o.resourceVersion != ""):
+	case o.end.condition != "" && (o.begin.checkpoint != "" || o.begin.watchOnly || o.begin.resourceVersion != ""):
 		return errors.New("--for: needs what exists: omit --checkpoint, --watch-only and --resource-version")
 	}
 	return nil
@@ -119,21 +119,21 @@ func (o *endFlags) addFlags(f *pflag.FlagSet) {
 
 func (o *watchOptions) checkEnd() error {
 	switch {
-	case o.timeout < 0:
-		return fmt.Errorf("--timeout=%v: must not be negative", o.timeout)
-	case o.limit < 0:
-		return fmt.Errorf("--limit=%d: must not be negative", o.limit)
-	case o.allowMissing && !o.untilSynced:
+	case o.end.timeout < 0:
+		return fmt.Errorf("--timeout=%v: must not be negative", o.end.timeout)
+	case o.end.limit < 0:
+		return fmt.Errorf("--limit=%d: must not be negative", o.end.limit)
+	case o.end.allowMissing && !o.end.untilSynced:
 		return errors.New("--allow-missing: applies only to --until-synced")
-	case o.condition != "" && (o.untilSynced || o.limit > 0):
+	case o.end.condition != "" && (o.end.untilSynced || o.end.limit > 0):
 		return errors.New("--for: says when the watch ends: omit --until-synced and --limit")
-	case o.condition != "" && o.command != "":
+	case o.end.condition != "" && o.exec.command != "":
 		return errors.New("--for and --exec exclude each other: run the command after the wait")
 	}
-	_, err := condition.Parse(o.condition)
+	_, err := condition.Parse(o.end.condition)
 	var bad *stream.OptionsError
-	if o.condition != "" && errors.As(err, &bad) {
-		return fmt.Errorf("--for=%s: %s", o.condition, bad.Problem)
+	if o.end.condition != "" && errors.As(err, &bad) {
+		return fmt.Errorf("--for=%s: %s", o.end.condition, bad.Problem)
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 		Long:    watchLong,
 		Example: watchExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.eventsAsked = cmd.Flags().Changed("output-watch-events")
+			o.print.eventsAsked = cmd.Flags().Changed("output-watch-events")
 			want, err := o.check(args)
 			if err != nil {
 				return err
@@ -206,21 +206,21 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 				return errors.New("--watch=false: the command always watches: use kubectl get, or --until-synced")
 			}
 			for _, name := range []string{"exec-workers", "exec-retries", "exec-timeout"} {
-				if o.command == "" && cmd.Flags().Changed(name) {
+				if o.exec.command == "" && cmd.Flags().Changed(name) {
 					return fmt.Errorf("--%s: applies only to --exec", name)
 				}
 			}
-			out.SetColor(o.color)
+			out.SetColor(o.print.color)
 			return asRunError(o.run(cmd.Context(), streams, want))
 		},
 	}
 	f := cmd.Flags()
-	o.connection.addFlags(f)
-	o.selectionFlags.addFlags(f)
-	o.startFlags.addFlags(f)
-	o.endFlags.addFlags(f)
-	o.printFlags.addFlags(f)
-	o.execFlags.addFlags(f)
+	o.conn.addFlags(f)
+	o.what.addFlags(f)
+	o.begin.addFlags(f)
+	o.end.addFlags(f)
+	o.print.addFlags(f)
+	o.exec.addFlags(f)
 	o.complete(cmd)
 	return cmd
 }
@@ -232,12 +232,12 @@ var (
 )
 
 func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStreams, want wanted) error {
-	if o.checkpoint == "" {
+	if o.begin.checkpoint == "" {
 		return o.watch(ctx, streams, want, nil)
 	}
-	store, err := file.Open(o.checkpoint)
+	store, err := file.Open(o.begin.checkpoint)
 	if err != nil {
-		return fmt.Errorf("--checkpoint=%s: %w", o.checkpoint, err)
+		return fmt.Errorf("--checkpoint=%s: %w", o.begin.checkpoint, err)
 	}
 	return errors.Join(o.watch(ctx, streams, want, store), store.Close())
 }
@@ -247,9 +247,9 @@ func (o *watchOptions) watch(
 	ctx context.Context, streams genericiooptions.IOStreams, want wanted, store checkpoint.Store,
 ) error {
 	signalled := ctx
-	if o.timeout > 0 {
+	if o.end.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, o.end.timeout, errTimeout)
 		defer cancel()
 	}
 	s, err := o.session(ctx, streams, store)
@@ -268,23 +268,23 @@ func (o *watchOptions) watch(
 		}
 	}
 	switch {
-	case o.condition != "" && err != nil && signalled.Err() != nil:
-		return fmt.Errorf("--for=%s was not met before the signal%s", o.condition, unmet(err))
+	case o.end.condition != "" && err != nil && signalled.Err() != nil:
+		return fmt.Errorf("--for=%s was not met before the signal%s", o.end.condition, unmet(err))
 	case signalled.Err() != nil, errors.Is(err, errLimit):
 		return nil
 	case !errors.Is(err, errTimeout):
 		return err
 	case merged == nil:
-		return fmt.Errorf("discovery did not complete within --timeout=%v", o.timeout)
-	case o.untilSynced:
+		return fmt.Errorf("discovery did not complete within --timeout=%v", o.end.timeout)
+	case o.end.untilSynced:
 		// Scripts must not take a partial snapshot for a complete one.
 		what := "not synced"
-		if o.command != "" {
+		if o.exec.command != "" {
 			what = "not synced and handled"
 		}
-		return fmt.Errorf("%s within --timeout=%v", what, o.timeout)
-	case o.condition != "":
-		return fmt.Errorf("--for=%s was not met within --timeout=%v%s", o.condition, o.timeout, unmet(err))
+		return fmt.Errorf("%s within --timeout=%v", what, o.end.timeout)
+	case o.end.condition != "":
+		return fmt.Errorf("--for=%s was not met within --timeout=%v%s", o.end.condition, o.end.timeout, unmet(err))
 	}
 	return nil
 }
@@ -295,14 +295,14 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 	if err != nil {
 		return err
 	}
-	if s.command != "" {
+	if s.opts.exec.command != "" {
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		defer end(nil)
-		commands := s.newRunner(ctx, s.screen, end)
+		commands := s.opts.exec.newRunner(ctx, s.opts.screen, end)
 		defer commands.Close()
 		run := func(e execute.Event) error { return commands.Run(ctx, e) }
-		p = linePrinter{s.printing(want), commandPrinter{s.printFlags, run}}
+		p = linePrinter{s.printing(want), commandPrinter{s.opts.print, run}}
 		defer func() {
 			if err == nil || errors.Is(err, errLimit) {
 				err = cmp.Or(commands.Drain(ctx), err)
@@ -310,12 +310,12 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 		}()
 	}
 	defer func() { err = errors.Join(err, p.flush()) }()
-	printed := printedEvents{merged, p.print, s.limit, &counts{}}
-	if s.status {
-		hide := s.screen.ShowStatus(func() string { return statusLine(merged.Status(), printed.counts) })
+	printed := printedEvents{merged, p.print, s.opts.end.limit, &counts{}}
+	if s.opts.print.status {
+		hide := s.opts.screen.ShowStatus(func() string { return statusLine(merged.Status(), printed.counts) })
 		defer hide()
 	}
-	if s.condition != "" {
+	if s.opts.end.condition != "" {
 		return s.wait(ctx, printed, want)
 	}
 	for _, err := range printed.Events(ctx) {
@@ -324,7 +324,7 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 		}
 	}
 	// Only --until-synced ends a run without an error.
-	if s.allowMissing {
+	if s.opts.end.allowMissing {
 		return nil
 	}
 	return s.checkSeen(want, merged.Status())
@@ -332,9 +332,9 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 
 // printedEvents are the events of a Mux. They are printed before they are yielded, and acked when they are written.
 type printedEvents struct {
-	*mux.Mux
-	print func(ev stream.Event, written func()) error
-	limit int // ends with errLimit after so many objects; 0 means never
+	*mux.Mux // condition.Wait asks it what is synced
+	print    func(ev stream.Event, written func()) error
+	limit    int // ends with errLimit after so many objects; 0 means never
 
 	counts *counts
 }

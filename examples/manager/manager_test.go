@@ -57,10 +57,11 @@ func TestManagers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("peak %.1f MB, resident %.1f MB, heap %.1f MB", mb(r.peak), mb(r.resident), mb(r.heap))
-			if r.reconciled != n || with == "stream" && r.peak > most {
+			m := r.memory
+			t.Logf("peak %.1f MB, resident %.1f MB, heap %.1f MB", mb(m.peak), mb(m.resident), mb(m.heap))
+			if r.reconciled != n || with == "stream" && m.peak > most {
 				t.Errorf("reconciled %d with %d bytes at the peak, want %d with at most %d",
-					r.reconciled, r.peak, n, most)
+					r.reconciled, m.peak, n, most)
 			}
 			want := change(t, url, 10*i)
 			var got []string

@@ -32,7 +32,7 @@ func measure(ctx context.Context, n int, read bool, out io.Writer) error {
 			return fmt.Errorf("-with %s: %w", with, err)
 		}
 		fmt.Fprintf(out, "%-8s %10d %10.1f %14.1f %10.1f %8.1f\n",
-			with, r.reconciled, mb(r.peak), mb(r.resident), mb(r.heap), took.Seconds())
+			with, r.reconciled, mb(r.memory.peak), mb(r.memory.resident), mb(r.memory.heap), took.Seconds())
 	}
 	return nil
 }
@@ -43,7 +43,7 @@ func mb(bytes uint64) float64 { return float64(bytes) / 1e6 }
 // report is what a manager prints after its reconciles.
 type report struct {
 	reconciled int
-	memory
+	memory     memory
 }
 
 func measureOne(ctx context.Context, url, with string, n int, read bool) (r report, took time.Duration, err error) {
@@ -99,7 +99,7 @@ func (p *process) report() (r report, err error) {
 		return r, fmt.Errorf("the process ended without a report: %w", err)
 	}
 	_, err = fmt.Sscanf(line, "report: reconciled %d, peak %d, resident %d, heap %d",
-		&r.reconciled, &r.peak, &r.resident, &r.heap)
+		&r.reconciled, &r.memory.peak, &r.memory.resident, &r.memory.heap)
 	return r, err
 }
 

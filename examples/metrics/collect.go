@@ -58,14 +58,14 @@ func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range described {
 		out <- d
 	}
-	for _, c := range m.collectors() {
+	for _, c := range m.counters.collectors() {
 		c.Describe(out)
 	}
 }
 
 // Collect implements prometheus.Collector. It takes time in proportion to the number of sources.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
-	for _, c := range m.collectors() {
+	for _, c := range m.counters.collectors() {
 		c.Collect(out)
 	}
 	emit := func(d *prometheus.Desc, v float64, labels ...string) {

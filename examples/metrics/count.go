@@ -26,12 +26,12 @@ func (m *Metrics) Count(seq iter.Seq2[stream.Event, error]) iter.Seq2[stream.Eve
 	return func(yield func(stream.Event, error) bool) {
 		l := &loop{metrics: m, types: map[countKey]prometheus.Counter{}}
 		m.mu.Lock()
-		m.loops[l] = struct{}{}
+		m.loops[&l.since] = struct{}{}
 		m.mu.Unlock()
 		defer func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			delete(m.loops, l)
+			delete(m.loops, &l.since)
 		}()
 		for ev, err := range seq {
 			if err == nil {
@@ -67,14 +67,14 @@ func (l *loop) count(ev *stream.Event) {
 	key := countKey{mux.SourceOf(*ev), ev.Resource.GroupResource(), ev.Type}
 	c := l.types[key]
 	if c == nil {
-		c = l.metrics.events.WithLabelValues(l.resource(key), known(string(ev.Type), eventTypes))
+		c = l.metrics.counters.events.WithLabelValues(l.resource(key), known(string(ev.Type), eventTypes))
 		l.types[key] = c
 	}
 	c.Inc()
 	if g := ev.Gap; g != nil {
 		reason, lost := known(string(g.Reason), gapReasons), strconv.FormatBool(g.HistoryLost)
-		l.metrics.gaps.WithLabelValues(l.resource(key), reason, lost).Inc()
-		l.metrics.lastGap.WithLabelValues(l.resource(key), reason, lost).SetToCurrentTime()
+		l.metrics.counters.gaps.WithLabelValues(l.resource(key), reason, lost).Inc()
+		l.metrics.counters.lastGap.WithLabelValues(l.resource(key), reason, lost).SetToCurrentTime()
 	}
 }
 
@@ -105,8 +105,8 @@ func known(value string, those []string) string {
 func (m *Metrics) busy() (longest time.Duration, loops bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for l := range m.loops {
-		if since := time.Duration(l.since.Load()); since > 0 {
+	for loop := range m.loops {
+		if since := time.Duration(loop.Load()); since > 0 {
 			longest = max(longest, time.Since(m.began)-(since-1))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,13 +20,13 @@ import (
 
 // Metrics is a prometheus.Collector. Make it with New. Its methods may be called from any goroutine.
 type Metrics struct {
-	counters
-	began time.Time
+	counters counters
+	began    time.Time
 
 	mu        sync.Mutex
-	watched   map[*Source]struct{} // the keys differ even if a Source is watched twice
-	loops     map[*loop]struct{}   // of Count
-	resources map[string]struct{}  // the values of the label resource
+	watched   map[*Source]struct{}       // the keys differ even if a Source is watched twice
+	loops     map[*atomic.Int64]struct{} // since of each loop of Count
+	resources map[string]struct{}        // the values of the label resource
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -34,7 +35,7 @@ var _ prometheus.Collector = (*Metrics)(nil)
 func New() *Metrics {
 	return &Metrics{
 		counters: newCounters(), began: time.Now(),
-		watched: map[*Source]struct{}{}, loops: map[*loop]struct{}{}, resources: map[string]struct{}{},
+		watched: map[*Source]struct{}{}, loops: map[*atomic.Int64]struct{}{}, resources: map[string]struct{}{},
 	}
 }
 
@@ -97,9 +98,9 @@ func (m *Metrics) label(key string) string {
 
 // source is a source with its Status. For a Stream, the fields about a Mux are zero.
 type source struct {
-	mux.SourceStatus
-	inMux   bool
-	retried bool // the Stream has ended, and the Mux will start it again
+	mux.SourceStatus // as a Mux reports it
+	inMux            bool
+	retried          bool // the Stream has ended, and the Mux will start it again
 }
 
 // sourceOfMux returns a source as a Mux reports it. While the Stream waits to be started again, its state is that of a

@@ -17,11 +17,8 @@ import (
 type counters struct {
 	requests, ended, events, gaps *prometheus.CounterVec
 	lastGap                       *prometheus.GaugeVec
-	reflector
-}
 
-// reflector has the metrics that client-go has, too.
-type reflector struct {
+	// client-go has these, too.
 	lists, watches, shortWatches *prometheus.CounterVec
 	listDuration, itemsPerList   *prometheus.HistogramVec
 	watchDuration, itemsPerWatch *prometheus.HistogramVec
@@ -48,16 +45,14 @@ func newCounters() counters {
 		lastGap: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gvrwatch_last_gap_timestamp_seconds", Help: "When the loop received the last GAP.",
 		}, []string{"resource", "reason", "history_lost"}),
-		reflector: reflector{
-			lists:   counter("reflector_lists_total", "Lists whose first page was answered or has failed."),
-			watches: counter("reflector_watches_total", "Watches whose request was answered or has failed."),
-			shortWatches: counter("reflector_short_watches_total",
-				"Watches that ended within a second, without an event."),
-			listDuration:  histogram("reflector_list_duration_seconds", "How long the pages of a complete list took."),
-			itemsPerList:  histogram("reflector_items_per_list", "Objects in a complete list."),
-			watchDuration: histogram("reflector_watch_duration_seconds", "How long watches were open."),
-			itemsPerWatch: histogram("reflector_items_per_watch", "Events and bookmarks of a watch."),
-		},
+		lists:   counter("reflector_lists_total", "Lists whose first page was answered or has failed."),
+		watches: counter("reflector_watches_total", "Watches whose request was answered or has failed."),
+		shortWatches: counter("reflector_short_watches_total",
+			"Watches that ended within a second, without an event."),
+		listDuration:  histogram("reflector_list_duration_seconds", "How long the pages of a complete list took."),
+		itemsPerList:  histogram("reflector_items_per_list", "Objects in a complete list."),
+		watchDuration: histogram("reflector_watch_duration_seconds", "How long watches were open."),
+		itemsPerWatch: histogram("reflector_items_per_watch", "Events and bookmarks of a watch."),
 	}
 }
 
@@ -73,15 +68,15 @@ func (c *counters) collectors() []prometheus.Collector {
 //
 // FrameReceived is not set: with stream.Options.Select, a Stream is faster without it.
 func (m *Metrics) Trace(resource string) *stream.Trace {
-	l := m.label(resource)
+	l, c := m.label(resource), m.counters
 	t := &tracer{
-		lists: m.lists.WithLabelValues(l), listDuration: m.listDuration.WithLabelValues(l),
-		itemsPerList: m.itemsPerList.WithLabelValues(l), listed: map[string]listing{},
+		lists: c.lists.WithLabelValues(l), listDuration: c.listDuration.WithLabelValues(l),
+		itemsPerList: c.itemsPerList.WithLabelValues(l), listed: map[string]listing{},
 	}
-	requests := m.requests.MustCurryWith(prometheus.Labels{"resource": l})
-	ended := m.ended.MustCurryWith(prometheus.Labels{"resource": l})
-	watches, short := m.watches.WithLabelValues(l), m.shortWatches.WithLabelValues(l)
-	duration, items := m.watchDuration.WithLabelValues(l), m.itemsPerWatch.WithLabelValues(l)
+	requests := c.requests.MustCurryWith(prometheus.Labels{"resource": l})
+	ended := c.ended.MustCurryWith(prometheus.Labels{"resource": l})
+	watches, short := c.watches.WithLabelValues(l), c.shortWatches.WithLabelValues(l)
+	duration, items := c.watchDuration.WithLabelValues(l), c.itemsPerWatch.WithLabelValues(l)
 	return &stream.Trace{
 		RequestDone: func(r stream.Request) {
 			requests.WithLabelValues(r.Verb, outcome(r.Err)).Inc()

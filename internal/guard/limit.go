@@ -40,7 +40,7 @@ func (l limits) apply(r *http.Request, resp *http.Response) {
 	case strings.Contains(r.URL.Path, "/openapi/"):
 		l = answers
 	}
-	resp.Body = &limitedBody{ReadCloser: resp.Body, limits: l}
+	resp.Body = &limitedBody{ReadCloser: resp.Body, limit: l}
 }
 
 // errorBytes is how long the answer to a request that failed may be. A Status has a few KiB.
@@ -76,14 +76,14 @@ func (e *ending) Read([]byte) (int, error) { return 0, cmp.Or(e.err, io.EOF) }
 // BytesOnly removes the limit of memory from the body of an answer. The caller has one of its own.
 func BytesOnly(body io.ReadCloser) {
 	if b, ok := body.(*limitedBody); ok {
-		b.memory = 0
+		b.limit.memory = 0
 	}
 }
 
 // limitedBody is the body of an answer that may be too large.
 type limitedBody struct {
 	io.ReadCloser
-	limits
+	limit  limits
 	read   int64
 	needed size.Scanner
 	err    error
@@ -95,14 +95,15 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
-	if b.memory > 0 {
+	if b.limit.memory > 0 {
 		b.needed.Add(p[:n])
 	}
 	switch {
-	case b.read > b.bytes:
-		b.err = TooLarge(fmt.Sprintf("invalid answer: it has more than %d MiB, the limit", b.bytes>>20))
-	case b.memory > 0 && b.needed.Size > b.memory:
-		b.err = TooLarge(fmt.Sprintf("invalid answer: it takes more than %d MiB of memory, the limit", b.memory>>20))
+	case b.read > b.limit.bytes:
+		b.err = TooLarge(fmt.Sprintf("invalid answer: it has more than %d MiB, the limit", b.limit.bytes>>20))
+	case b.limit.memory > 0 && b.needed.Size > b.limit.memory:
+		b.err = TooLarge(fmt.Sprintf("invalid answer: it takes more than %d MiB of memory, the limit",
+			b.limit.memory>>20))
 	default:
 		return n, err
 	}

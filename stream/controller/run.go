@@ -56,7 +56,7 @@ func Run(
 		return err
 	}
 	l := &loop{
-		Options: o, pending: newPending(o.KeysOnly), reconcile: reconcile,
+		opts: o, pending: newPending(o.KeysOnly), reconcile: reconcile,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(o.RateLimiter,
 			workqueue.TypedRateLimitingQueueConfig[Key]{Name: o.Name}),
 	}
@@ -68,15 +68,15 @@ func Run(
 		l.workers.Go(func() { l.work(inner) })
 	}
 	if err = l.take(ctx, seq); err == nil {
-		err = l.await(ctx, l.isDone)
+		err = l.await(ctx, l.pending.isDone)
 	}
 	return err
 }
 
 // loop is one run.
 type loop struct {
-	Options
-	*pending
+	opts      Options
+	pending   *pending
 	reconcile func(context.Context, Key, stream.Event) (Result, error)
 	queue     workqueue.TypedRateLimitingInterface[Key]
 	workers   sync.WaitGroup
@@ -91,11 +91,11 @@ func (l *loop) take(ctx context.Context, seq iter.Seq2[stream.Event, error]) err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case ev.Gap != nil && ev.Gap.HistoryLost:
-			l.Logger.Warn("history lost: deletions may be missing", "event", ev.String())
+			l.opts.Logger.Warn("history lost: deletions may be missing", "event", ev.String())
 		}
 		var keys []Key
 		if ev.HasObject() {
-			if keys, err = mapped(l.KeyFunc, ev); err != nil {
+			if keys, err = mapped(l.opts.KeyFunc, ev); err != nil {
 				return err
 			}
 		}
@@ -103,10 +103,10 @@ func (l *loop) take(ctx context.Context, seq iter.Seq2[stream.Event, error]) err
 			ev.Ack()
 			continue
 		}
-		if err := l.await(ctx, func() bool { return l.hasRoom(keys, l.MaxPending) }); err != nil {
+		if err := l.await(ctx, func() bool { return l.pending.hasRoom(keys, l.opts.MaxPending) }); err != nil {
 			return err
 		}
-		l.add(ev, keys)
+		l.pending.add(ev, keys)
 		for _, k := range keys {
 			l.queue.Add(k)
 		}
@@ -131,7 +131,7 @@ func mapped[T any](f func(stream.Event) []T, ev stream.Event) (to []T, err error
 func (l *loop) await(ctx context.Context, done func() bool) error {
 	for !done() {
 		select {
-		case <-l.changed:
+		case <-l.pending.changed:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -165,14 +165,14 @@ func (l *loop) handle(ctx context.Context, k Key) {
 	if ctx.Err() != nil {
 		return
 	}
-	ev, acks, ok := l.begin(k)
+	ev, acks, ok := l.pending.begin(k)
 	if !ok {
 		return
 	}
 	result, err := Result{}, errGoexit
 	defer func() {
 		if err != nil {
-			l.failed(k, acks)
+			l.pending.failed(k, acks)
 			if ctx.Err() == nil {
 				l.log(k, err)
 			}
@@ -180,7 +180,7 @@ func (l *loop) handle(ctx context.Context, k Key) {
 			return
 		}
 		l.queue.Forget(k)
-		for _, mark := range l.succeeded(k, acks, result.RequeueAfter > 0) {
+		for _, mark := range l.pending.succeeded(k, acks, result.RequeueAfter > 0) {
 			mark.Ack()
 		}
 		if result.RequeueAfter > 0 {
@@ -195,7 +195,7 @@ func (l *loop) log(k Key, err error) {
 	if panicked, ok := errors.AsType[*stream.PanicError](err); ok {
 		attributes = append(attributes, "stack", string(panicked.Stack))
 	}
-	l.Logger.Warn("reconcile failed", attributes...)
+	l.opts.Logger.Warn("reconcile failed", attributes...)
 }
 
 // call calls reconcile. A panic of it is a *stream.PanicError.

@@ -40,7 +40,9 @@ func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions
 
 // informerSource makes a reflector list and then watch. A List needs one run even if it fails, and its objects need no
 // second transform.
-type informerSource struct{ *ListerWatcher }
+type informerSource struct {
+	*ListerWatcher // for its methods
+}
 
 // IsWatchListSemanticsUnSupported is the method by which client-go recognizes a source without streaming lists.
 func (informerSource) IsWatchListSemanticsUnSupported() bool { return true }

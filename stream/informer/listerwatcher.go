@@ -84,7 +84,7 @@ func (l *ListerWatcher) ListWithContext(ctx context.Context, o metav1.ListOption
 	if l.current == s {
 		l.waiting, l.timer = s, nil
 		if l.states == nil {
-			l.timer = time.AfterFunc(attachWithin, s.Stop)
+			l.timer = time.AfterFunc(attachWithin, s.watcher.Stop)
 		}
 	}
 	l.unversioned = s.list.version == ""
@@ -125,7 +125,7 @@ func (l *ListerWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptio
 	if err := s.await(ctx); err != nil {
 		return nil, err
 	}
-	return s.Watcher, nil
+	return s.watcher, nil
 }
 
 // attach returns the run of the last List, if it waits at the version. It returns nil if the Watch needs another run.
@@ -142,7 +142,7 @@ func (l *ListerWatcher) attach(ctx context.Context, o metav1.ListOptions) (watch
 		if l.states != nil {
 			l.states.replaced()
 		}
-		return s.Watcher, nil
+		return s.watcher, nil
 	}
 	// An informer lists again instead, so that its store is compared with everything that exists.
 	isVersion := o.ResourceVersion != "" && o.ResourceVersion != "0"
@@ -215,8 +215,8 @@ func (l *ListerWatcher) endCurrent() {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	l.current.Stop()
-	<-l.current.done
+	l.current.watcher.Stop()
+	<-l.current.watcher.done
 	l.current, l.waiting = nil, nil
 }
 

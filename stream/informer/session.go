@@ -24,7 +24,7 @@ const sessionBuffer = 100
 
 // session is a run of a Stream for a List and the Watch that continues it, or for a Watch.
 type session struct {
-	*Watcher
+	watcher    *Watcher
 	resource   gvr.Resource
 	namespaces int
 	states     *states // of an informer, else nil
@@ -33,11 +33,8 @@ type session struct {
 	caughtUp   bool    // SYNCED has come, and no GAP since; or the run began at a version
 	ready      chan struct{}
 	err        error // why it ended before it was ready; valid once ready is closed
-	binding
-}
 
-// binding lets a session end with the context of a List or Watch, too. ListerWatcher.mu guards it.
-type binding struct {
+	// They let a session end with the context of a List or Watch, too. ListerWatcher.mu guards them.
 	bind    func(context.Context) // to another context than before
 	stopped func() bool           // reports whether the session ends
 }
@@ -52,17 +49,17 @@ type list struct {
 
 // begin starts the run. It is ready when the first event has arrived, or with a list SYNCED.
 func (s *session) begin(ctx context.Context, seq func(context.Context) iter.Seq2[stream.Event, error]) {
-	s.Watcher, ctx = newWatcher(context.WithoutCancel(ctx), sessionBuffer)
+	s.watcher, ctx = newWatcher(context.WithoutCancel(ctx), sessionBuffer)
 	s.ready = make(chan struct{})
 	unbind := func() bool { return true }
 	s.bind = func(other context.Context) {
 		unbind()
-		release := context.AfterFunc(other, s.cancel)
+		release := context.AfterFunc(other, s.watcher.cancel)
 		unbind = release
 		context.AfterFunc(ctx, func() { release() })
 		s.stopped = func() bool { return ctx.Err() != nil || other.Err() != nil }
 	}
-	go s.run(ctx, func() error { return s.read(ctx, seq(ctx)) })
+	go s.watcher.run(ctx, func() error { return s.read(ctx, seq(ctx)) })
 }
 
 // read handles the events of the run. An error from before the session is ready is for the caller of List or Watch, a
@@ -127,14 +124,14 @@ func (s *session) handle(ctx context.Context, ev stream.Event, isReady bool) err
 		if ev.Type == stream.Deleted && s.states != nil {
 			s.states.deleting(o, ev.Inferred)
 		}
-		return s.send(ctx, watch.EventType(ev.Type), o)
+		return s.watcher.send(ctx, watch.EventType(ev.Type), o)
 	case ev.Type == stream.Gap:
 		s.caughtUp = false
 		return lostHistory(ev)
 	case ev.Type == stream.Synced:
 		return s.synced(ctx, ev.ResourceVersion)
 	case s.namespaces == 1 && isReady:
-		return s.send(ctx, watch.Bookmark, bookmark(s.resource, ev.ResourceVersion))
+		return s.watcher.send(ctx, watch.Bookmark, bookmark(s.resource, ev.ResourceVersion))
 	}
 	return nil
 }
@@ -144,11 +141,11 @@ func (s *session) await(ctx context.Context) error {
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
-		s.Stop()
+		s.watcher.Stop()
 		return context.Cause(ctx)
 	}
 	if s.err != nil {
-		s.Stop()
+		s.watcher.Stop()
 	}
 	return s.err
 }
@@ -158,7 +155,7 @@ func (s *session) synced(ctx context.Context, rv string) error {
 	s.caughtUp = true
 	if l := s.list; l != nil && l.retained != nil {
 		for _, o := range l.retained {
-			if err := s.send(ctx, watch.Added, o); err != nil {
+			if err := s.watcher.send(ctx, watch.Added, o); err != nil {
 				return err
 			}
 		}
@@ -172,7 +169,7 @@ func (s *session) synced(ctx context.Context, rv string) error {
 		b.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 		s.marker = false
 	}
-	return s.send(ctx, watch.Bookmark, b)
+	return s.watcher.send(ctx, watch.Bookmark, b)
 }
 
 // complete makes the list from what has been collected.

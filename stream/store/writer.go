@@ -18,7 +18,7 @@ import (
 // It publishes each event of a watch. It publishes a snapshot as a whole, when that is complete: until then, readers
 // see the state before, which is old but was true.
 type writer struct {
-	*Store
+	store  *Store
 	drafts []draft // in the order of the shards
 	synced bool
 	gaps   int
@@ -28,8 +28,8 @@ type writer struct {
 
 // draft is the next version of a shard.
 type draft struct {
-	shard
-	editor
+	next    shard
+	editor  editor
 	held    bool // a snapshot is being delivered: do not publish the trees
 	changed bool // something is not published
 }
@@ -37,10 +37,10 @@ type draft struct {
 // newWriter returns a writer for a run, which begins with a snapshot.
 func newWriter(s *Store) *writer {
 	st := s.state.Load()
-	w := &writer{Store: s, gaps: st.gaps, syncs: st.syncs, drafts: make([]draft, len(st.shards))}
+	w := &writer{store: s, gaps: st.gaps, syncs: st.syncs, drafts: make([]draft, len(st.shards))}
 	for i, old := range st.shards {
 		empty := shard{namespace: old.namespace, version: old.version, indexes: make([]*node, len(s.indexes))}
-		w.drafts[i] = draft{shard: empty, editor: editor{seed: s.seed}, held: true, changed: true}
+		w.drafts[i] = draft{next: empty, editor: editor{seed: s.seed}, held: true, changed: true}
 	}
 	if st.ended != nil {
 		w.publish()
@@ -78,10 +78,10 @@ func (w *writer) handle(ev stream.Event) error {
 		w.unsync()
 		d.held = true
 		if ev.Gap.Reason == stream.GapRewound {
-			d.version = "" // versions from before the GAP may mean another state now
+			d.next.version = "" // versions from before the GAP may mean another state now
 		}
 	case stream.Bookmark: // the snapshot of the namespace is complete, even if SYNCED waits for that of another one
-		d.held, d.version = false, ev.ResourceVersion
+		d.held, d.next.version = false, ev.ResourceVersion
 	case stream.Synced:
 		w.sync(ev)
 	}
@@ -94,7 +94,7 @@ func (w *writer) handle(ev stream.Event) error {
 // draft returns the draft of a watched namespace.
 func (w *writer) draft(namespace string) *draft {
 	i, _ := slices.BinarySearchFunc(w.drafts, namespace, func(d draft, n string) int {
-		return strings.Compare(d.namespace, n)
+		return strings.Compare(d.next.namespace, n)
 	})
 	return &w.drafts[i] // the first one for SYNCED of several namespaces
 }
@@ -102,7 +102,7 @@ func (w *writer) draft(namespace string) *draft {
 // reach notes the version of an event of the watch.
 func (d *draft) reach(ev stream.Event) {
 	if !d.held && !ev.Inferred && ev.ResourceVersion != "" {
-		d.version = ev.ResourceVersion
+		d.next.version = ev.ResourceVersion
 	}
 }
 
@@ -111,31 +111,31 @@ func (w *writer) sync(ev stream.Event) {
 	w.synced = true
 	w.syncs++
 	if len(w.drafts) == 1 {
-		w.drafts[0].held, w.drafts[0].version = false, ev.ResourceVersion
+		w.drafts[0].held, w.drafts[0].next.version = false, ev.ResourceVersion
 		return
 	}
-	for _, status := range w.stream.Status().Namespaces {
+	for _, status := range w.store.stream.Status().Namespaces {
 		d := w.draft(status.Namespace)
-		d.held, d.version = false, status.ResourceVersion
+		d.held, d.next.version = false, status.ResourceVersion
 	}
 }
 
 // publish publishes all drafts that are not held.
 func (w *writer) publish() {
-	old := w.state.Load()
+	old := w.store.state.Load()
 	st := &state{shards: slices.Clone(old.shards), synced: w.synced, gaps: w.gaps, syncs: w.syncs, ended: w.ended,
 		replaced: make(chan struct{})}
 	for i := range w.drafts {
 		d := &w.drafts[i]
 		if !d.held && d.changed {
-			st.shards[i] = d.shard
-			st.shards[i].indexes = slices.Clone(d.indexes)
-			d.freeze()
+			st.shards[i] = d.next
+			st.shards[i].indexes = slices.Clone(d.next.indexes)
+			d.editor.freeze()
 			d.changed = false
 		}
-		st.shards[i].version = d.version
+		st.shards[i].version = d.next.version
 	}
-	w.Store.publish(st)
+	w.store.publish(st)
 }
 
 // put puts the object of an event into the trees.
@@ -152,37 +152,37 @@ func (w *writer) put(d *draft, ev stream.Event) error {
 	}
 	var before []entry
 	k := key{namespace: id.namespace, name: id.name}
-	if n := d.objects.get(k); n != nil {
+	if n := d.next.objects.get(k); n != nil {
 		before, _ = n.record.entries()
 	} else {
-		d.count++
+		d.next.count++
 	}
 	r := w.pack(d, k, id, entries, object)
 	d.changed = true
-	d.objects = d.put(d.objects, "", r)
+	d.next.objects = d.editor.put(d.next.objects, "", r)
 	for _, e := range before {
 		if _, still := slices.BinarySearchFunc(entries, e, entry.compare); !still {
-			d.indexes[e.index] = d.editor.remove(d.indexes[e.index], key{e.value, k.namespace, k.name})
+			d.next.indexes[e.index] = d.editor.remove(d.next.indexes[e.index], key{e.value, k.namespace, k.name})
 		}
 	}
 	after, _ := r.entries()
 	for _, e := range after {
-		d.indexes[e.index] = d.put(d.indexes[e.index], e.value, r)
+		d.next.indexes[e.index] = d.editor.put(d.next.indexes[e.index], e.value, r)
 	}
-	w.codec.learn(d.objects)
+	w.store.codec.learn(d.next.objects)
 	return nil
 }
 
 // pack returns the record of an object. If a later run delivers an object again, that is the record which readers have.
 func (w *writer) pack(d *draft, k key, id identity, entries []entry, object []byte) record {
 	if d.held && id.version != "" {
-		for _, shard := range w.state.Load().in(d.namespace) {
+		for _, shard := range w.store.state.Load().in(d.next.namespace) {
 			if n := shard.objects.get(k); n != nil && w.isSame(n.record, id, entries, object) {
 				return n.record
 			}
 		}
 	}
-	encoding, payload := w.codec.encode(object)
+	encoding, payload := w.store.codec.encode(object)
 	return pack(id, entries, encoding, payload)
 }
 
@@ -194,7 +194,7 @@ func (w *writer) isSame(r record, id identity, entries []entry, object []byte) (
 	if before, _ := r.entries(); !slices.Equal(before, entries) {
 		return false
 	}
-	_ = w.codec.with(r, func(json []byte) error {
+	_ = w.store.codec.with(r, func(json []byte) error {
 		same = bytes.Equal(json, object)
 		return nil
 	})
@@ -206,22 +206,22 @@ func (w *writer) isSame(r record, id identity, entries []entry, object []byte) (
 func (w *writer) remove(d *draft, ev stream.Event) {
 	m := ev.Meta()
 	k := key{namespace: m.GetNamespace(), name: m.GetName()}
-	n := d.objects.get(k)
+	n := d.next.objects.get(k)
 	if n == nil {
 		return
 	}
 	d.changed = true
 	entries, _ := n.record.entries()
 	for _, e := range entries {
-		d.indexes[e.index] = d.editor.remove(d.indexes[e.index], key{e.value, k.namespace, k.name})
+		d.next.indexes[e.index] = d.editor.remove(d.next.indexes[e.index], key{e.value, k.namespace, k.name})
 	}
-	d.objects = d.editor.remove(d.objects, k)
-	d.count--
+	d.next.objects = d.editor.remove(d.next.objects, k)
+	d.next.count--
 }
 
 // entriesOf returns the values of all indexes for the object of an event.
 func (w *writer) entriesOf(ev stream.Event, id identity) (entries []entry, err error) {
-	for i := range w.indexes {
+	for i := range w.store.indexes {
 		values, err := w.call(i, ev, id)
 		if err != nil {
 			return nil, err
@@ -243,10 +243,10 @@ func (w *writer) call(index int, ev stream.Event, id identity) (values []string,
 				cause = errors.New("its panic value is no error") // which may quote the object
 			}
 			err = fmt.Errorf("store: the function of index %q panicked for %s/%s: %w",
-				w.names[index], id.namespace, id.name, guard.Redact(cause))
+				w.store.names[index], id.namespace, id.name, guard.Redact(cause))
 		}
 	}()
-	return w.indexes[index](ev), nil
+	return w.store.indexes[index](ev), nil
 }
 
 // jsonOf returns the object of an event as JSON.

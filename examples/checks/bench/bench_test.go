@@ -110,7 +110,7 @@ func TestCancelEndsThePeer(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	of := func(name string) measurement { return measurement{peer: peer{Name: name}, Kind: "events", GOGC: 100} }
+	of := func(name string) measurement { return measurement{Peer: peer{Name: name}, Kind: "events", GOGC: 100} }
 	var rows []row
 	for _, v := range []float64{300, 100, 200} { // the median is not the mean
 		rows = add(rows, of("ours"), map[string]float64{speed: 10 * v, "cpu_us_per_event": v}, nil)

@@ -41,7 +41,7 @@ func startDevserver(ctx context.Context, temp string, objects int) (kubeconfig s
 		kubeconfig = ready.Kubeconfig
 	}
 	if err == nil {
-		create := measurement{peer: peer{Name: "create"}, Kind: "devserver", scenario: scenario{Objects: objects}}
+		create := measurement{Peer: peer{Name: "create"}, Kind: "devserver", Load: scenario{Objects: objects}}
 		_, err = job{Measurement: create, Server: kubeconfig}.do(ctx)
 	}
 	if err != nil {
@@ -61,11 +61,11 @@ func create(l *lap) {
 	for err := errors.New("not served"); err != nil; time.Sleep(100 * time.Millisecond) {
 		_, err = objects.List(ctx, metav1.ListOptions{})
 	}
-	a := request{run: &run{scenario: l.scenario}}
-	frames := newServer().render(a.form, small, "", l.Objects)
+	a := request{run: &run{load: l.of.Load}}
+	frames := newServer().render(a.form, small, "", l.of.Load.Objects)
 	var writers errgroup.Group
 	writers.SetLimit(8)
-	for n := range l.Objects {
+	for n := range l.of.Load.Objects {
 		writers.Go(func() error {
 			var event struct{ Object map[string]any }
 			check(json.Unmarshal(a.existing(nil, frames, n), &event))

@@ -116,7 +116,7 @@ func (s settings) measure(ctx context.Context, progress io.Writer) (rows []row, 
 	kubeconfig := ""
 	if n := len(all) - 1; n >= 0 && all[n].Kind == "devserver" {
 		var stop func()
-		if kubeconfig, stop, err = startDevserver(ctx, temp, all[n].Objects); err != nil {
+		if kubeconfig, stop, err = startDevserver(ctx, temp, all[n].Load.Objects); err != nil {
 			return nil, fmt.Errorf("starting the embedded API server: %w", err)
 		}
 		defer stop()
@@ -126,12 +126,12 @@ func (s settings) measure(ctx context.Context, progress io.Writer) (rows []row, 
 		if m.Kind == "heap" && round > 0 { // it differs little between runs
 			continue
 		}
-		j := job{Measurement: m, Server: fmt.Sprintf("http://%s%s", listener.Addr(), pods.add(m.scenario))}
+		j := job{Measurement: m, Server: fmt.Sprintf("http://%s%s", listener.Addr(), pods.add(m.Load))}
 		if m.Kind == "devserver" {
 			j.Server = kubeconfig
 		}
 		if s.profiles != "" {
-			j.Profile = filepath.Join(s.profiles, fmt.Sprintf("%s-%s-%d.pprof", m.Name, m.Kind, round+1))
+			j.Profile = filepath.Join(s.profiles, fmt.Sprintf("%s-%s-%d.pprof", m.Peer.Name, m.Kind, round+1))
 		}
 		began := time.Now()
 		figures, err := j.do(ctx, fmt.Sprintf("GOGC=%d", m.GOGC), "TMPDIR="+temp)
@@ -139,7 +139,7 @@ func (s settings) measure(ctx context.Context, progress io.Writer) (rows []row, 
 			return nil, context.Cause(ctx)
 		}
 		took := time.Since(began).Seconds()
-		fmt.Fprintf(progress, "run %d of %d: %s, %s: %.1f s\n", round+1, s.runs, m.Name, m.Kind, took)
+		fmt.Fprintf(progress, "run %d of %d: %s, %s: %.1f s\n", round+1, s.runs, m.Peer.Name, m.Kind, took)
 		rows = add(rows, m, figures, err)
 	}
 	summarize(rows)
@@ -210,6 +210,6 @@ func child(text string) {
 	}()
 	var j job
 	check(json.Unmarshal([]byte(text), &j))
-	i := slices.IndexFunc(peers, func(p peer) bool { return p.Name == j.Measurement.Name })
+	i := slices.IndexFunc(peers, func(p peer) bool { return p.Name == j.Measurement.Peer.Name })
 	j.measure(peers[i].run)
 }

@@ -25,8 +25,8 @@ import (
 
 // measurement is what is measured of a peer, each time in a process of its own.
 type measurement struct {
-	peer
-	scenario
+	Peer peer
+	Load scenario
 	Kind string // "events" or one of peer.kinds
 	GOGC int
 	Live int // megabytes of other live heap in the process, in pieces of 1 KiB
@@ -39,22 +39,23 @@ func measurements(part int) (all []measurement) {
 	share := func(n int) int { return max(n/part/40*40, 40) } // each namespace has as many, and as many canaries
 	for _, kind := range kinds {
 		for _, p := range peers {
-			m := measurement{peer: p, Kind: kind, GOGC: 100}
-			m.Size, m.Objects, m.Events = small, min(40*templates/part, templates), share(p.thousands*1000)
+			m := measurement{Peer: p, Kind: kind, GOGC: 100, Load: scenario{
+				Size: small, Objects: min(40*templates/part, templates), Events: share(p.thousands * 1000),
+			}}
 			switch kind {
 			case "11k":
-				m.Size, m.Events = big, share(p.thousands*250)
+				m.Load.Size, m.Load.Events = big, share(p.thousands*250)
 			case "gogc400":
 				m.GOGC = 400
 			case "live64":
 				m.Live = 64
 			case "snapshot", "heap":
-				m.Objects, m.Events = share(50_000), 0
+				m.Load.Objects, m.Load.Events = share(50_000), 0
 			case "devserver":
-				m.Objects, m.Events = share(20_000), 0
+				m.Load.Objects, m.Load.Events = share(20_000), 0
 			case "latency1000", "latency4000":
-				m.Events, m.Length = 0, 3*time.Second/time.Duration(min(part, 10))
-				fmt.Sscanf(kind, "latency%d", &m.Rate)
+				m.Load.Events, m.Load.Length = 0, 3*time.Second/time.Duration(min(part, 10))
+				fmt.Sscanf(kind, "latency%d", &m.Load.Rate)
 			}
 			if kind == "events" && p.thousands > 0 || slices.Contains(strings.Fields(p.kinds), kind) {
 				all = append(all, m)
@@ -71,20 +72,21 @@ func (m measurement) snapshot() bool { return m.Kind == "snapshot" || m.Kind == 
 func (m measurement) row() (name, base string) {
 	switch m.Kind {
 	case "snapshot":
-		return m.Name, "dynamic-list"
+		return m.Peer.Name, "dynamic-list"
 	case "devserver":
-		return "devserver-" + m.Name, "devserver-dynamic"
+		return "devserver-" + m.Peer.Name, "devserver-dynamic"
 	case "11k", "gogc400", "live64":
-		return m.Name + "-" + m.Kind, "dynamic-" + m.Kind
+		return m.Peer.Name + "-" + m.Kind, "dynamic-" + m.Kind
 	}
-	return m.Name, "dynamic"
+	return m.Peer.Name, "dynamic"
 }
 
 // lap is a measurement in a peer's process. The peer calls synced once it knows all existing objects, and event for
 // each event. The measurement and the process end when the last event was counted.
 type lap struct {
-	measurement
-	job
+	of       measurement
+	server   string // of the job, as profile is
+	profile  string
 	resource gvr.Resource
 	every    int    // the peer delivers one in so many events, or none if zero: see selecting
 	mixed    bool   // any event may be the last, since they come in several sequences
@@ -106,28 +108,28 @@ var liveHeap []*[1 << 10]byte
 
 // measure makes the measurement in this process, prints its figures as JSON, and ends the process.
 func (j job) measure(run func(*lap)) {
-	l := &lap{measurement: j.Measurement, job: j, resource: pods, every: 1}
-	if l.Kind == "devserver" {
+	l := &lap{of: j.Measurement, server: j.Server, profile: j.Profile, resource: pods, every: 1}
+	if l.of.Kind == "devserver" {
 		l.resource = podLikes
 	}
-	for range l.Live << 10 {
+	for range l.of.Live << 10 {
 		liveHeap = append(liveHeap, new([1 << 10]byte))
 	}
-	l.delays = make([]int64, 0, int(float64(l.Rate)*l.Length.Seconds())+1000)
+	l.delays = make([]int64, 0, int(float64(l.of.Load.Rate)*l.of.Load.Length.Seconds())+1000)
 	l.live = reachable()
-	if l.snapshot() {
+	if l.of.snapshot() {
 		l.begin()
 	}
 	run(l)
-	log.Fatalf("the peer ended after %d of %d events", l.n, l.expected(l.Events))
+	log.Fatalf("the peer ended after %d of %d events", l.n, l.expected(l.of.Load.Events))
 }
 
 // config returns the client configuration, without a rate limit, which would distort the figures.
 func (l *lap) config() *rest.Config {
-	c := &rest.Config{Host: l.Server}
-	if l.Kind == "devserver" {
+	c := &rest.Config{Host: l.server}
+	if l.of.Kind == "devserver" {
 		var err error
-		c, err = clientcmd.BuildConfigFromFlags("", l.Server)
+		c, err = clientcmd.BuildConfigFromFlags("", l.server)
 		check(err)
 	}
 	c.QPS = -1
@@ -143,8 +145,8 @@ func (l *lap) expected(n int) int {
 }
 
 func (l *lap) begin() {
-	if l.Profile != "" {
-		f, err := os.Create(l.Profile)
+	if l.profile != "" {
+		f, err := os.Create(l.profile)
 		check(errors.Join(err, pprof.StartCPUProfile(f)))
 	}
 	l.before, _, l.baseMB = usage()
@@ -154,16 +156,16 @@ func (l *lap) begin() {
 // synced is called once the peer knows so many existing objects. It makes the server send the events, or ends the
 // measurement if it needs none.
 func (l *lap) synced(objects int) {
-	if want := l.expected(l.Objects); objects != want {
+	if want := l.expected(l.of.Load.Objects); objects != want {
 		log.Fatalf("the peer knows %d objects, want %d", objects, want)
 	}
-	if l.Events+l.Rate == 0 {
+	if l.of.Load.Events+l.of.Load.Rate == 0 {
 		l.finish()
 	}
 	runtime.GC() // so that the events don't pay for the snapshot's garbage
 	l.selected.Store(0)
 	l.begin()
-	resp, err := http.Post(l.Server+"/start", "", nil)
+	resp, err := http.Post(l.server+"/start", "", nil)
 	check(err)
 	resp.Body.Close()
 }
@@ -172,7 +174,7 @@ func (l *lap) synced(objects int) {
 // without a send time. It reads no other metadata.
 func (l *lap) event(metadata func() stream.Meta) {
 	l.n++
-	if l.Rate > 0 {
+	if l.of.Load.Rate > 0 {
 		now := time.Now().UnixNano()
 		sent, err := strconv.ParseInt(metadata().GetAnnotations()[sentKey], 10, 64)
 		check(err)
@@ -180,7 +182,7 @@ func (l *lap) event(metadata func() stream.Meta) {
 			l.finish()
 		}
 		l.delays = append(l.delays, now-sent)
-	} else if l.n == l.expected(l.Events) {
+	} else if l.n == l.expected(l.of.Load.Events) {
 		l.last = metadata().GetResourceVersion()
 		if !l.bookmark {
 			l.finish()
@@ -193,15 +195,15 @@ func (l *lap) finish() {
 	seconds := time.Since(l.began).Seconds()
 	used, peak, _ := usage()
 	pprof.StopCPUProfile()
-	f, n := map[string]float64{}, float64(l.Objects)
-	switch l.Kind {
+	f, n := map[string]float64{}, float64(l.of.Load.Objects)
+	switch l.of.Kind {
 	case "latency1000", "latency4000":
 		slices.Sort(l.delays)
 		for name, share := range map[string]float64{"p50": 0.5, "p99": 0.99, "max": 1} {
 			i := int(share * float64(len(l.delays)-1))
-			f[fmt.Sprintf("latency_%s_us_%d", name, l.Rate)] = float64(l.delays[i]) / 1e3
+			f[fmt.Sprintf("latency_%s_us_%d", name, l.of.Load.Rate)] = float64(l.delays[i]) / 1e3
 		}
-		f[fmt.Sprintf("latency_reached_%d", l.Rate)] = float64(len(l.delays)) / seconds
+		f[fmt.Sprintf("latency_reached_%d", l.of.Load.Rate)] = float64(len(l.delays)) / seconds
 	case "heap":
 		f["heap_bytes_per_object"] = (float64(reachable()) - float64(l.live)) / n
 	case "snapshot":
@@ -210,10 +212,10 @@ func (l *lap) finish() {
 		f["initial_events_per_s"], f["objects"] = n/seconds, n
 	default:
 		l.verify()
-		n = float64(l.Events)
+		n = float64(l.of.Load.Events)
 		f[speed], f["events"] = n/seconds, n
 	}
-	if l.Rate == 0 && l.Kind != "heap" {
+	if l.of.Load.Rate == 0 && l.of.Kind != "heap" {
 		f["peak_rss_mb"], f["base_rss_mb"] = peak, l.baseMB
 		for name, v := range used { // events that Select rejects count, too
 			f[name] = (v - l.before[name]) / n
@@ -228,15 +230,15 @@ func (l *lap) finish() {
 
 // verify checks that exactly the expected events were delivered.
 func (l *lap) verify() {
-	want := l.expected(l.Events)
+	want := l.expected(l.of.Load.Events)
 	if l.n != want {
 		log.Fatalf("the peer delivered %d events, want %d", l.n, want)
 	}
 	if version := strconv.Itoa(firstVersion + 1 + (want-1)*l.every); want > 0 && !l.mixed && l.last != version {
 		log.Fatalf("the last event has resourceVersion %s, want %s", l.last, version)
 	}
-	if calls := int(l.selected.Load()); l.every != 1 && calls != l.Events {
-		log.Fatalf("Select was called %d times, want %d", calls, l.Events)
+	if calls := int(l.selected.Load()); l.every != 1 && calls != l.of.Load.Events {
+		log.Fatalf("Select was called %d times, want %d", calls, l.of.Load.Events)
 	}
 }
 

@@ -112,7 +112,7 @@ func ours(o *stream.ClientOptions) newClient {
 func watching(client newClient) func(*lap) {
 	return func(l *lap) {
 		o := metav1.ListOptions{AllowWatchBookmarks: true, ResourceVersion: strconv.Itoa(firstVersion)}
-		if l.snapshot() {
+		if l.of.snapshot() {
 			o.ResourceVersion, o.SendInitialEvents = "", new(true)
 			o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 		}
@@ -126,11 +126,11 @@ func watching(client newClient) func(*lap) {
 func readingBytes(l *lap) {
 	client, err := rest.HTTPClientFor(l.config())
 	check(err)
-	resp, err := client.Get(fmt.Sprintf("%s/api/v1/pods?watch=true&resourceVersion=%d", l.Server, firstVersion))
+	resp, err := client.Get(fmt.Sprintf("%s/api/v1/pods?watch=true&resourceVersion=%d", l.server, firstVersion))
 	check(err)
 	l.mixed = true
-	l.synced(l.Objects)
-	for buf := make([]byte, batch); l.n <= l.Events; { // a bookmark follows
+	l.synced(l.of.Load.Objects)
+	for buf := make([]byte, batch); l.n <= l.of.Load.Events; { // a bookmark follows
 		n, err := resp.Body.Read(buf)
 		check(err)
 		l.n += bytes.Count(buf[:n], []byte("\n"))
@@ -154,8 +154,8 @@ func retrying(l *lap) {
 // read counts the events of a watch.
 func (l *lap) read(w watch.Interface) {
 	objects := 0
-	if !l.snapshot() {
-		l.synced(l.Objects)
+	if !l.of.snapshot() {
+		l.synced(l.of.Load.Objects)
 	}
 	for ev := range w.ResultChan() {
 		switch ev.Type {

@@ -42,7 +42,7 @@ func relaying(l *lap) {
 		}
 	}
 	observer := &relay.Observer{Published: count}
-	if l.Rate > 0 {
+	if l.of.Load.Rate > 0 {
 		observer = nil
 		go func() {
 			for m, err := range js.Tail(ctx, engine.TailOptions{All: true}) {

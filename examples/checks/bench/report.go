@@ -31,7 +31,7 @@ func add(rows []row, m measurement, figures map[string]float64, err error) []row
 	i := slices.IndexFunc(rows, func(r row) bool { return r["name"] == name })
 	if i < 0 {
 		i = len(rows)
-		rows = append(rows, row{"name": name, "what": m.What, "base": base, "object_size": m.Size,
+		rows = append(rows, row{"name": name, "what": m.Peer.What, "base": base, "object_size": m.Load.Size,
 			"gogc": float64(m.GOGC), "live_mb": float64(m.Live)})
 	}
 	for f, v := range figures {

@@ -36,7 +36,7 @@ type scenario struct {
 
 // run is one execution of a scenario.
 type run struct {
-	scenario
+	load    scenario
 	started chan struct{} // closed when the events start
 }
 
@@ -93,16 +93,16 @@ func (s *server) run(req *http.Request) *run {
 
 // request says which pods a client asks for, and in which form.
 type request struct {
-	*run
-	form
+	run         *run
+	form        form
 	first, step int // numbers of the objects
 }
 
 func (s *server) serve(w http.ResponseWriter, req *http.Request) {
 	accept, query := req.Header.Get("Accept"), req.URL.Query()
 	a := request{run: s.run(req), step: 1}
-	a.metadata = strings.Contains(accept, "as=PartialObjectMetadata")
-	a.proto = a.metadata && strings.HasPrefix(accept, "application/vnd.kubernetes.protobuf")
+	a.form.metadata = strings.Contains(accept, "as=PartialObjectMetadata")
+	a.form.proto = a.form.metadata && strings.HasPrefix(accept, "application/vnd.kubernetes.protobuf")
 	if name := req.PathValue("namespace"); name != "" {
 		a.step = namespaces
 		for a.first < namespaces-1 && namespaceOf(a.first) != name {
@@ -110,7 +110,7 @@ func (s *server) serve(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	watching, _ := strconv.ParseBool(query.Get("watch"))
-	if a.metadata && !watching || query.Get("labelSelector")+query.Get("fieldSelector") != "" {
+	if a.form.metadata && !watching || query.Get("labelSelector")+query.Get("fieldSelector") != "" {
 		http.Error(w, "lists of metadata and selectors are not supported", http.StatusBadRequest)
 		return
 	}
@@ -125,7 +125,7 @@ func (s *server) serve(w http.ResponseWriter, req *http.Request) {
 // list sends all objects, or a page of them. A continue token is the number of the next object.
 func (s *server) list(a request, w http.ResponseWriter, req *http.Request) {
 	select {
-	case <-a.started: // a peer that lists again has lost its watch: its figures would be wrong
+	case <-a.run.started: // a peer that lists again has lost its watch: its figures would be wrong
 		http.Error(w, "lists are not possible once the events have started", http.StatusInternalServerError)
 		return
 	default:
@@ -133,7 +133,7 @@ func (s *server) list(a request, w http.ResponseWriter, req *http.Request) {
 	limit, _ := strconv.Atoi(req.URL.Query().Get("limit"))
 	n, _ := strconv.Atoi(req.URL.Query().Get("continue"))
 	n = max(n, a.first)
-	end, more := a.Objects, ""
+	end, more := a.run.load.Objects, ""
 	if next := n + limit*a.step; limit > 0 && next < end {
 		more = fmt.Sprintf(`,"continue":"%d","remainingItemCount":%d`, next, (end-next+a.step-1)/a.step)
 		end = next
@@ -142,7 +142,7 @@ func (s *server) list(a request, w http.ResponseWriter, req *http.Request) {
 	fmt.Fprintf(out, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"%s},"items":[`,
 		firstVersion, more)
 	var object []byte
-	added := s.render(a.form, a.Size, watch.Added, a.Objects)
+	added := s.render(a.form, a.run.load.Size, watch.Added, a.run.load.Objects)
 	for separator := "{"; n < end; n += a.step {
 		// An item is the object of a frame without its kind.
 		object = a.existing(object[:0], added, n)
@@ -157,7 +157,7 @@ func (s *server) list(a request, w http.ResponseWriter, req *http.Request) {
 
 // existing appends the frame of the n-th object, at a version below those of the events.
 func (a request) existing(to []byte, of []*frame, n int) []byte {
-	return of[n%templates].append(to, n, firstVersion-a.Objects+n, 0, time.Time{})
+	return of[n%templates].append(to, n, firstVersion-a.run.load.Objects+n, 0, time.Time{})
 }
 
 // watch sends the existing objects if the request asks for initial events. Then it waits for the start, sends the
@@ -168,25 +168,25 @@ func (s *server) watch(a request, w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "the events begin after the list", http.StatusInternalServerError)
 		return
 	}
-	if a.proto {
+	if a.form.proto {
 		w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf;stream=watch")
 	}
 	// Both before the answer, because the peer may start the events at once.
-	added, modified := s.render(a.form, a.Size, watch.Added, a.Objects), []*frame(nil)
-	if a.Events+a.Rate > 0 {
-		modified = s.render(a.form, a.Size, watch.Modified, a.Objects)
+	added, modified := s.render(a.form, a.run.load.Size, watch.Added, a.run.load.Objects), []*frame(nil)
+	if a.run.load.Events+a.run.load.Rate > 0 {
+		modified = s.render(a.form, a.run.load.Size, watch.Modified, a.run.load.Objects)
 	}
 	out := &body{*bufio.NewWriterSize(w, batch), w}
 	out.flush()
 	if initial {
-		for n := a.first; n < a.Objects; n += a.step {
+		for n := a.first; n < a.run.load.Objects; n += a.step {
 			out.Write(a.existing(out.AvailableBuffer(), added, n))
 		}
 		out.Write(a.bookmark(firstVersion, metav1.InitialEventsAnnotationKey))
 		out.flush()
 	}
 	select {
-	case <-a.started:
+	case <-a.run.started:
 		version := a.send(out, modified)
 		out.Write(a.bookmark(version+1, "example.com/end"))
 		out.flush()
@@ -199,7 +199,7 @@ func (s *server) watch(a request, w http.ResponseWriter, req *http.Request) {
 func (a request) bookmark(version int, annotation string) []byte {
 	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}
 	p.ResourceVersion, p.Annotations = strconv.Itoa(version), map[string]string{annotation: "true"}
-	return a.encode(watch.Bookmark, p)
+	return a.form.encode(watch.Bookmark, p)
 }
 
 // body is the answer to a watch. It is sent in large writes.
@@ -215,7 +215,8 @@ func (b *body) flush() error {
 // send sends the events, and returns the version of the last one. The namespaces take turns. Like a kube-apiserver it
 // does not flush while there are more. Those at a rate end with some that have no stamp, which end the measurement.
 func (a request) send(out *body, of []*frame) (version int) {
-	objects, event, err := (min(a.Objects, templates)-a.first+a.step-1)/a.step, 0, error(nil)
+	load := a.run.load
+	objects, event, err := (min(load.Objects, templates)-a.first+a.step-1)/a.step, 0, error(nil)
 	write := func(end int, stamped bool) {
 		var at time.Time
 		for ; event < end && err == nil; event++ {
@@ -227,13 +228,13 @@ func (a request) send(out *body, of []*frame) (version int) {
 			_, err = out.Write(of[n].append(out.AvailableBuffer(), n, version, event, at))
 		}
 	}
-	for began := time.Now(); a.Rate > 0 && time.Since(began) < a.Length && err == nil; time.Sleep(tick) {
-		write(int(time.Since(began).Seconds()*float64(a.Rate)), true)
+	for began := time.Now(); load.Rate > 0 && time.Since(began) < load.Length && err == nil; time.Sleep(tick) {
+		write(int(time.Since(began).Seconds()*float64(load.Rate)), true)
 		err = out.flush()
 	}
-	if a.Rate > 0 {
+	if load.Rate > 0 {
 		write(event+canaryEvery, false)
 	}
-	write((a.Events-a.first+a.step-1)/a.step, false)
+	write((load.Events-a.first+a.step-1)/a.step, false)
 	return version
 }

@@ -28,7 +28,7 @@ func (c storeClient) run(ctx context.Context, w *world, rec *recording) error {
 	if err != nil {
 		return err
 	}
-	return each(w.resources(), func(info crdInfo) error {
+	return each(w.definitions.resources(), func(info crdInfo) error {
 		s, err := stream.New(client, resourceOf(info), &stream.Options{Objects: stream.Raw, Requests: requests})
 		if err != nil {
 			return err

@@ -32,7 +32,7 @@ func (c streamClient) run(ctx context.Context, w *world, rec *recording) error {
 	if err != nil {
 		return err
 	}
-	return each(w.resources(), func(info crdInfo) error {
+	return each(w.definitions.resources(), func(info crdInfo) error {
 		if len(c.options.Namespaces) > 0 && !info.Namespaced {
 			return nil
 		}
@@ -91,7 +91,7 @@ func (chainClient) run(ctx context.Context, w *world, rec *recording) error {
 	if err != nil {
 		return err
 	}
-	return each(w.resources(), func(info crdInfo) error {
+	return each(w.definitions.resources(), func(info crdInfo) error {
 		return watchStream(ctx, client, resourceOf(info), stream.Options{}, rec, func() time.Duration {
 			return time.Second + rand.N(3*time.Second)
 		})
@@ -112,7 +112,7 @@ func (c muxClient) run(ctx context.Context, w *world, rec *recording) error {
 		return err
 	}
 	var sources []mux.Source
-	for _, info := range w.resources() {
+	for _, info := range w.definitions.resources() {
 		s, err := stream.New(client, resourceOf(info), &stream.Options{Requests: requests})
 		if err != nil {
 			return err

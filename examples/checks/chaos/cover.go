@@ -11,8 +11,8 @@ import (
 
 // cellState is how far a client has covered a cell.
 type cellState struct {
-	cell
-	coverage
+	cell       cell
+	now        coverage
 	lost       bool  // the open GAP permits that everything is reported again
 	first      int64 // where the coverage began, or -1, and in which epoch
 	firstEpoch int
@@ -54,11 +54,11 @@ func (j *judgement) cell(k cell) *cellState {
 // cellsOf returns the cells that a worker watches: those of its namespace, or all.
 func (j *judgement) cellsOf(worker string) (cells []*cellState) {
 	for _, c := range j.cells {
-		if worker == "" || worker == c.namespace {
+		if worker == "" || worker == c.cell.namespace {
 			cells = append(cells, c)
 		}
 	}
-	slices.SortFunc(cells, func(a, b *cellState) int { return strings.Compare(a.namespace, b.namespace) })
+	slices.SortFunc(cells, func(a, b *cellState) int { return strings.Compare(a.cell.namespace, b.cell.namespace) })
 	return cells
 }
 
@@ -69,23 +69,23 @@ func (j *judgement) walk() {
 	saved := map[cell]coverage{} // at the first report of this run that was not acked
 	save := func() {
 		for k, c := range j.cells {
-			saved[k] = c.coverage
+			saved[k] = c.now
 		}
 	}
 	for i, r := range j.reports {
 		if r.Kind == committed {
 			continue
 		}
-		if denied < len(j.Denied) && !r.At.Before(j.Denied[denied].From) {
+		if denied < len(j.subject.Denied) && !r.At.Before(j.subject.Denied[denied].From) {
 			denied++
 			for _, c := range j.cells {
-				c.blind = c.blind || c.begun
+				c.now.blind = c.now.blind || c.now.begun
 			}
 		}
 		if j.fresh = j.fresh || r.Run != run; r.Run != run {
-			if j.Checkpoint && !acked {
+			if j.subject.Checkpoint && !acked {
 				for k, at := range saved {
-					j.cells[k].coverage = at
+					j.cells[k].now = at
 				}
 			}
 			run, acked = r.Run, true
@@ -97,9 +97,9 @@ func (j *judgement) walk() {
 		}
 		switch r.Kind {
 		case gap:
-			j.Gaps++
+			j.verdict.Gaps++
 			for _, c := range j.cellsOf(r.Namespace) {
-				c.open = true
+				c.now.open = true
 				c.lost = c.lost || r.HistoryLost || r.Reason == "rewound"
 			}
 			clear(j.order)
@@ -116,16 +116,16 @@ func (j *judgement) walk() {
 }
 
 // denied reports whether the client was not allowed to see everything at the time of a report.
-func (j *judgement) denied(r report) bool {
-	return slices.ContainsFunc(j.Denied, func(f fault) bool { return !r.At.Before(f.From) && !r.At.After(f.To) })
+func (s subject) denied(r report) bool {
+	return slices.ContainsFunc(s.Denied, func(f fault) bool { return !r.At.Before(f.From) && !r.At.After(f.To) })
 }
 
 // object follows the report of an object.
 func (j *judgement) object(i int, r report) {
 	c := j.cell(cell{r.Resource, r.Namespace})
-	live := c.begun && !c.open && !j.fresh && !r.Inferred && r.ResourceVersion != ""
+	live := c.now.begun && !c.now.open && !j.fresh && !r.Inferred && r.ResourceVersion != ""
 	version := revision(r.ResourceVersion)
-	newest := j.view.newest(r.At)
+	newest := j.view.history.newest(r.At)
 	f, at := j.view.find(r, newest)
 	j.checkReal(i, r, f)
 	if c.last[r.UID] = max(c.last[r.UID], version); r.Kind == deleted && r.Inferred {
@@ -133,7 +133,7 @@ func (j *judgement) object(i int, r report) {
 	}
 	_, isKnown := c.fold[r.UID]
 	if j.judgesKinds(c, r) && isKnown == (r.Kind == added) {
-		j.violate(&j.OrderViolations, i, r.UID, "the object was known: %v", isKnown)
+		j.violate(&j.verdict.OrderViolations, i, r.UID, "the object was known: %v", isKnown)
 	}
 	if r.Kind == deleted {
 		delete(c.fold, r.UID)
@@ -144,20 +144,20 @@ func (j *judgement) object(i int, r report) {
 		return
 	}
 	j.live[identityOf(r)] = true
-	if at > c.epoch && !j.subject.Ours {
+	if at > c.now.epoch && !j.subject.Ours {
 		clear(j.order)
 	}
 	j.checkOrder(i, r, version)
-	if at < c.epoch {
+	if at < c.now.epoch {
 		c.excused[r.UID] = true // a last report from before the restore
 		return
 	}
 	for _, c := range j.cellsOf(r.Worker) {
 		switch {
-		case !c.begun || c.open:
-		case !c.blind:
+		case !c.now.begun || c.now.open:
+		case !c.now.blind:
 			j.cover(c, at, version, i)
-		case at > c.epoch:
+		case at > c.now.epoch:
 			j.enter(c, at, version)
 		}
 	}
@@ -165,54 +165,54 @@ func (j *judgement) object(i int, r report) {
 
 // cover notes that a client has covered a cell up to a version in an epoch.
 func (j *judgement) cover(c *cellState, epoch int, to int64, i int) {
-	if epoch > c.epoch {
+	if epoch > c.now.epoch {
 		j.enter(c, epoch, to)
 	}
-	if to <= c.to {
+	if to <= c.now.to {
 		return
 	}
-	if n := len(j.due) - 1; n >= 0 && j.due[n].cell == c.cell && j.due[n].epoch == c.epoch &&
-		j.due[n].to == c.to {
+	if n := len(j.due) - 1; n >= 0 && j.due[n].cell == c.cell && j.due[n].epoch == c.now.epoch &&
+		j.due[n].to == c.now.to {
 		j.due[n].to = to
 	} else {
-		j.due = append(j.due, interval{c.cell, c.epoch, c.to, to, i, c.excused})
+		j.due = append(j.due, interval{c.cell, c.now.epoch, c.now.to, to, i, c.excused})
 	}
-	c.to = to
+	c.now.to = to
 }
 
 // enter handles a restore of etcd that a client went through without a GAP. If etcd's revision was past the client's
 // again when the client looked, the client could not notice, and need not report what happened before and after the
 // restore, up to there. Otherwise everything after the restore is due.
 func (j *judgement) enter(c *cellState, epoch int, to int64) {
-	cut := j.view.epochs[epoch].After
-	for e := c.epoch + 1; e < epoch; e++ {
-		cut = min(cut, j.view.epochs[e].After)
+	cut := j.view.history.epochs[epoch].After
+	for e := c.now.epoch + 1; e < epoch; e++ {
+		cut = min(cut, j.view.history.epochs[e].After)
 	}
-	from := c.epoch
-	c.epoch = epoch
-	if to <= c.to {
-		c.to = min(c.to, cut)
+	from := c.now.epoch
+	c.now.epoch = epoch
+	if to <= c.now.to {
+		c.now.to = min(c.now.to, cut)
 		return
 	}
 	c.excused = maps.Clone(c.excused)
 	different := 0
 	for e := from; e <= epoch; e++ {
 		for _, f := range j.view.between(c.cell, e, cut, j.view.end(c.cell, e)) {
-			if e < epoch || f.Revision <= c.to || c.blind && f.Revision <= to {
+			if e < epoch || f.Revision <= c.now.to || c.now.blind && f.Revision <= to {
 				c.excused[f.UID] = true
 				different++
 			}
 		}
 	}
 	if different > 0 {
-		j.RewindsUnseen++
+		j.verdict.RewindsUnseen++
 	}
 }
 
 // sync follows a SYNCED.
 func (j *judgement) sync(c *cellState, i int, r report) {
-	relisted := c.open || !c.begun || c.blind
-	if c.blind && j.denied(r) {
+	relisted := c.now.open || !c.now.begun || c.now.blind
+	if c.now.blind && j.subject.denied(r) {
 		return
 	}
 	to, known := revision(r.ResourceVersion), r.ResourceVersion != ""
@@ -220,26 +220,27 @@ func (j *judgement) sync(c *cellState, i int, r report) {
 		return
 	}
 	if relisted {
-		j.Folds++
+		j.verdict.Folds++
 		var differs string
-		if c.epoch, to, differs = j.match(c, i, r); differs != "" && j.subject.Ours {
-			j.violate(&j.FoldsWrong, i, "", "%s in namespace %q: %s", j.resource, c.namespace, differs)
+		if c.now.epoch, to, differs = j.match(c, i, r); differs != "" && j.subject.Ours {
+			j.violate(&j.verdict.FoldsWrong, i, "", "%s in namespace %q: %s", j.resource, c.cell.namespace, differs)
 		}
-		if c.open {
+		if c.now.open {
 			c.excused = map[types.UID]bool{}
 		}
-		c.begun, c.open, c.blind, c.lost = true, false, false, false
-		if c.to = to; c.first < 0 {
-			c.first, c.firstEpoch = to, c.epoch
+		c.now.begun, c.now.open, c.now.blind, c.lost = true, false, false, false
+		if c.now.to = to; c.first < 0 {
+			c.first, c.firstEpoch = to, c.now.epoch
 		}
 		return
 	}
-	if to > c.to {
-		j.cover(c, c.epoch, to, i)
+	if to > c.now.to {
+		j.cover(c, c.now.epoch, to, i)
 	}
-	c.to = to
-	j.Folds++
-	if differs := j.differs(c, c.epoch, to); differs != "" {
-		j.violate(&j.FoldsWrong, i, "", "%s in namespace %q at %d: %s", j.resource, c.namespace, to, differs)
+	c.now.to = to
+	j.verdict.Folds++
+	if differs := j.differs(c, c.now.epoch, to); differs != "" {
+		j.violate(&j.verdict.FoldsWrong, i, "", "%s in namespace %q at %d: %s",
+			j.resource, c.cell.namespace, to, differs)
 	}
 }

@@ -34,7 +34,7 @@ func (c crdInfo) resource() string { return c.GVR.Resource + "." + c.GVR.Group }
 
 // definition is a CRD that faults change. Its methods are called by one goroutine at a time.
 type definition struct {
-	crdInfo
+	info     crdInfo
 	storage  string   // version that is stored
 	unserved []string // versions that are not served
 	extra    bool     // whether the schema has a further property
@@ -44,14 +44,16 @@ var crdResource = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 }
 
-func newDefinitions() []*definition {
-	var all []*definition
+// definitions are all CRDs.
+type definitions []*definition
+
+func newDefinitions() (all definitions) {
 	add := func(kind, changing string, namespaced bool, versions ...string) {
 		d := devserver.CRD{Group: group, Kind: kind, Namespaced: namespaced, Versions: versions}
 		info := crdInfo{
 			GVR: d.Resource(), Kind: kind, Namespaced: namespaced, Versions: versions, Changing: changing,
 		}
-		all = append(all, &definition{crdInfo: info, storage: versions[0]})
+		all = append(all, &definition{info: info, storage: versions[0]})
 	}
 	add("Widget", "", true, "v1")
 	add("Globe", "", false, "v1")
@@ -61,9 +63,39 @@ func newDefinitions() []*definition {
 	return all
 }
 
+// changing returns the type that a fault changes.
+func (all definitions) changing(what string) *definition {
+	for _, d := range all {
+		if d.info.Changing == what {
+			return d
+		}
+	}
+	panic("no type is " + what)
+}
+
+// resources returns what clients may watch.
+func (all definitions) resources() []crdInfo {
+	var infos []crdInfo
+	for _, d := range all {
+		infos = append(infos, d.info)
+	}
+	return infos
+}
+
+// apply makes all CRDs as they should be.
+func (all definitions) apply(ctx context.Context, client dynamic.Interface) error {
+	for _, d := range all {
+		if err := d.apply(ctx, client); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // object returns the CRD as it should be. It has a status subresource.
 func (d *definition) object() *unstructured.Unstructured {
-	o := devserver.CRD{Group: group, Kind: d.Kind, Namespaced: d.Namespaced, Versions: d.Versions}.Object()
+	i := d.info
+	o := devserver.CRD{Group: group, Kind: i.Kind, Namespaced: i.Namespaced, Versions: i.Versions}.Object()
 	versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
 	for _, v := range versions {
 		v := v.(map[string]any)
@@ -87,7 +119,7 @@ func must(err error) {
 // apply creates or changes the CRD, and returns when the server behaves as it says.
 func (d *definition) apply(ctx context.Context, client dynamic.Interface) error {
 	crds := client.Resource(crdResource)
-	return retry(ctx, "apply the CRD of "+d.resource(), func() error {
+	return retry(ctx, "apply the CRD of "+d.info.resource(), func() error {
 		want := d.object()
 		got, err := crds.Get(ctx, want.GetName(), metav1.GetOptions{})
 		switch {
@@ -102,8 +134,8 @@ func (d *definition) apply(ctx context.Context, client dynamic.Interface) error 
 		if err != nil {
 			return err
 		}
-		for _, version := range d.Versions {
-			resource := d.GVR
+		for _, version := range d.info.Versions {
+			resource := d.info.GVR
 			resource.Version = version
 			_, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
 			if slices.Contains(d.unserved, version) {
@@ -121,7 +153,7 @@ func (d *definition) apply(ctx context.Context, client dynamic.Interface) error 
 // remove deletes the CRD and its objects, and returns when they are gone.
 func (d *definition) remove(ctx context.Context, client dynamic.Interface) error {
 	crds := client.Resource(crdResource)
-	return retry(ctx, "delete the CRD of "+d.resource(), func() error {
+	return retry(ctx, "delete the CRD of "+d.info.resource(), func() error {
 		err := crds.Delete(ctx, d.object().GetName(), metav1.DeleteOptions{})
 		switch {
 		case apierrors.IsNotFound(err):

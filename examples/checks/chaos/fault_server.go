@@ -37,7 +37,7 @@ func (w *world) startServer(ctx context.Context) error {
 	if err := w.servers[0].start(ctx); err != nil {
 		return err
 	}
-	if err := w.awaitServing(ctx); err != nil {
+	if err := w.servers[0].await(ctx); err != nil {
 		return err
 	}
 	w.open(0)
@@ -93,7 +93,7 @@ func etcdRestart(ctx context.Context, w *world, r *rand.Rand) error {
 	if err := w.database.restart(ctx, between(r, 200*time.Millisecond, 2*time.Second)); err != nil {
 		return err
 	}
-	return w.awaitServing(ctx)
+	return w.servers[0].await(ctx)
 }
 
 // etcdRestore begins with a new copy if the last one has been restored before.
@@ -111,7 +111,7 @@ func etcdRestore(ctx context.Context, w *world, r *rand.Rand) error {
 	if err := w.startServer(ctx); err != nil {
 		return err
 	}
-	return w.applyAll(ctx)
+	return w.definitions.apply(ctx, w.servers[0].client())
 }
 
 // etcdRestoreAhead lets the versions catch up while no client can connect.
@@ -126,7 +126,7 @@ func etcdRestoreAhead(ctx context.Context, w *world, _ *rand.Rand) error {
 	if err := w.startServer(ctx); err != nil {
 		return err
 	}
-	return w.applyAll(ctx)
+	return w.definitions.apply(ctx, w.servers[0].client())
 }
 
 // restore restores etcd while no API server runs. The CRDs may be those of an earlier time.

@@ -121,9 +121,9 @@ func watchFault(t *testing.T, w *world, p planned) []string {
 	}
 	// Some consequences are seen only after the fault. Some sightings are added below, so the wait is short.
 	_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 300*time.Millisecond, true,
-		func(context.Context) (bool, error) { return slices.ContainsFunc(sightings[p.name], saw), nil })
+		func(context.Context) (bool, error) { return slices.ContainsFunc(sightings[p.kind.name], saw), nil })
 	seen := stop()
-	switch p.name {
+	switch p.kind.name {
 	case "compaction", "compaction-away":
 		if expiredAt(t.Context(), w, before) {
 			seen = append(seen, "expired")
@@ -146,8 +146,8 @@ func watchFault(t *testing.T, w *world, p planned) []string {
 // definitionOf returns a CRD as the server has it.
 func definitionOf(t *testing.T, w *world, changing string) map[string]any {
 	t.Helper()
-	name := w.changing(changing).object().GetName()
-	crd, err := w.direct().Resource(crdResource).Get(t.Context(), name, metav1.GetOptions{})
+	name := w.definitions.changing(changing).object().GetName()
+	crd, err := w.servers[0].client().Resource(crdResource).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestSeedDeterminesTheFaults(t *testing.T) {
 		next := plan(seed, s.kinds())
 		for range 3 * len(faultKinds) {
 			p := next()
-			names = append(names, fmt.Sprint(p.name, p.rand.IntN(100)))
+			names = append(names, fmt.Sprint(p.kind.name, p.rand.IntN(100)))
 		}
 		return names
 	}

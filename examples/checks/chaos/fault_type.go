@@ -7,53 +7,43 @@ import (
 	"time"
 )
 
-// changing returns the type that a fault changes.
-func (w *world) changing(what string) *definition {
-	for _, d := range w.definitions {
-		if d.Changing == what {
-			return d
-		}
-	}
-	panic("no type is " + what)
-}
-
 func schemaChange(ctx context.Context, w *world, _ *rand.Rand) error {
-	d := w.changing("schema")
+	d := w.definitions.changing("schema")
 	d.extra = !d.extra
 	return w.change(ctx, d)
 }
 
 // change applies a CRD. If the watch cache is on, the API server ends the watches of the old one a second later.
 func (w *world) change(ctx context.Context, d *definition) error {
-	err := d.apply(ctx, w.direct())
+	err := d.apply(ctx, w.servers[0].client())
 	pause(ctx, 1200*time.Millisecond)
 	return err
 }
 
 func recreate(ctx context.Context, w *world, r *rand.Rand) error {
-	d := w.changing("recreated")
-	if err := d.remove(ctx, w.direct()); err != nil {
+	d := w.definitions.changing("recreated")
+	if err := d.remove(ctx, w.servers[0].client()); err != nil {
 		return err
 	}
 	pause(ctx, between(r, 0, 2*time.Second))
-	return d.apply(ctx, w.direct())
+	return d.apply(ctx, w.servers[0].client())
 }
 
 // unserved stops serving a version that is not the only one.
 func unserved(ctx context.Context, w *world, r *rand.Rand) error {
-	d := w.changing("versions")
-	d.unserved = []string{d.Versions[r.IntN(len(d.Versions))]}
-	if err := d.apply(ctx, w.direct()); err != nil {
+	d := w.definitions.changing("versions")
+	d.unserved = []string{d.info.Versions[r.IntN(len(d.info.Versions))]}
+	if err := d.apply(ctx, w.servers[0].client()); err != nil {
 		return err
 	}
 	pause(ctx, between(r, 500*time.Millisecond, 3*time.Second))
 	d.unserved = nil
-	return d.apply(ctx, w.direct())
+	return d.apply(ctx, w.servers[0].client())
 }
 
 func storageChange(ctx context.Context, w *world, _ *rand.Rand) error {
-	d := w.changing("versions")
-	for _, version := range d.Versions {
+	d := w.definitions.changing("versions")
+	for _, version := range d.info.Versions {
 		if version != d.storage {
 			d.storage = version
 			break
@@ -92,10 +82,10 @@ func pauseWhileCompacting(ctx context.Context, w *world, r *rand.Rand) error {
 
 // pauseProcesses stops the registered processes for a while. Without any it returns at once.
 func (w *world) pauseProcesses(ctx context.Context, r *rand.Rand, then func() error) error {
-	if w.signalProcesses(syscall.SIGSTOP) == 0 {
+	if w.processes.signal(syscall.SIGSTOP) == 0 {
 		return nil
 	}
-	defer w.signalProcesses(syscall.SIGCONT)
+	defer w.processes.signal(syscall.SIGCONT)
 	pause(ctx, between(r, time.Second, 4*time.Second))
 	return then()
 }

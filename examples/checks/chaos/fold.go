@@ -11,7 +11,7 @@ import (
 // match finds the epoch, and if it is unknown the version, of a SYNCED after a list.
 func (j *judgement) match(c *cellState, i int, r report) (epoch int, to int64, differs string) {
 	var best int64
-	for e := j.view.newest(r.At); e >= c.epoch; e-- {
+	for e := j.view.history.newest(r.At); e >= c.now.epoch; e-- {
 		for _, to := range j.candidates(c, e, i, r) {
 			d := j.differs(c, e, to)
 			if d == "" {
@@ -35,18 +35,18 @@ func (j *judgement) candidates(c *cellState, epoch int, i int, r report) []int64
 		if next.Kind == gap || limit >= 0 {
 			break
 		}
-		if next.UID != "" && next.Namespace == c.namespace && !next.Inferred {
+		if next.UID != "" && next.Namespace == c.cell.namespace && !next.Inferred {
 			limit = revision(next.ResourceVersion)
 		}
 	}
-	versions := []int64{j.view.epochs[epoch].After}
+	versions := []int64{j.view.history.epochs[epoch].After}
 	for _, f := range j.view.timeline(c.cell, epoch) {
-		if (limit < 0 || f.Revision < limit) && (epoch < c.epoch || f.Revision > c.to) && !f.At.After(r.At) {
+		if (limit < 0 || f.Revision < limit) && (epoch < c.now.epoch || f.Revision > c.now.to) && !f.At.After(r.At) {
 			versions = append(versions, f.Revision)
 		}
 	}
-	if epoch == c.epoch {
-		versions = append(versions, c.to)
+	if epoch == c.now.epoch {
+		versions = append(versions, c.now.to)
 	}
 	slices.Sort(versions)
 	slices.Reverse(versions)
@@ -58,7 +58,7 @@ func (j *judgement) differs(c *cellState, epoch int, to int64) string {
 	want := j.view.state(c.cell, epoch, to)
 	var lines []string
 	note := func(uid types.UID, format string, args ...any) {
-		ahead := (j.Checkpoint || j.Coalesces) && c.last[uid] > to
+		ahead := (j.subject.Checkpoint || j.subject.Coalesces) && c.last[uid] > to
 		if !c.excused[uid] && !ahead {
 			lines = append(lines, fmt.Sprintf(format, args...))
 		}
@@ -86,14 +86,14 @@ func (j *judgement) differs(c *cellState, epoch int, to int64) string {
 
 // checkEnd checks that the client knows everything at the end.
 func (j *judgement) checkEnd() {
-	newest := len(j.view.epochs) - 1
+	newest := len(j.view.history.epochs) - 1
 	for _, c := range j.cellsOf("") {
 		end := j.view.end(c.cell, newest)
 		switch {
-		case !c.begun || c.open:
-		case c.blind && newest > c.epoch:
-			j.enter(c, newest, max(end, c.to+1))
-		case !c.blind:
+		case !c.now.begun || c.now.open:
+		case c.now.blind && newest > c.now.epoch:
+			j.enter(c, newest, max(end, c.now.to+1))
+		case !c.now.blind:
 			j.cover(c, newest, end, len(j.reports)-1)
 		}
 		want := j.view.state(c.cell, newest, end)
@@ -102,21 +102,21 @@ func (j *judgement) checkEnd() {
 				if f := j.ending(c, uid); f != nil && j.isDue(c.cell, f) {
 					continue // checkDue counts it
 				}
-				j.violate(&j.DeletionsMissed, len(j.reports)-1, uid,
+				j.violate(&j.verdict.DeletionsMissed, len(j.reports)-1, uid,
 					"%s is gone, and was never reported as deleted", r.Name)
 			}
 		}
-		j.Folds++
+		j.verdict.Folds++
 		if differs := j.differs(c, newest, end); differs != "" {
-			j.violate(&j.FoldsWrong, len(j.reports)-1, "", "%s in namespace %q at the end: %s",
-				j.resource, c.namespace, differs)
+			j.violate(&j.verdict.FoldsWrong, len(j.reports)-1, "", "%s in namespace %q at the end: %s",
+				j.resource, c.cell.namespace, differs)
 		}
 	}
 }
 
 // ending returns the last deletion of an object.
 func (j *judgement) ending(c *cellState, uid types.UID) (last *fact) {
-	for _, f := range j.view.timeline(c.cell, len(j.view.epochs)-1) {
+	for _, f := range j.view.timeline(c.cell, len(j.view.history.epochs)-1) {
 		if f.UID == uid && f.Kind == deleted {
 			last = f
 		}
@@ -125,7 +125,7 @@ func (j *judgement) ending(c *cellState, uid types.UID) (last *fact) {
 }
 
 func (j *judgement) isDue(k cell, f *fact) bool {
-	return !j.Coalesces && !j.wasReported(f) && slices.ContainsFunc(j.due, func(d interval) bool {
+	return !j.subject.Coalesces && !j.wasReported(f) && slices.ContainsFunc(j.due, func(d interval) bool {
 		return d.cell == k && f.at(d.epoch) && d.from < f.Revision && f.Revision <= d.to
 	})
 }

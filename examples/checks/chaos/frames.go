@@ -10,7 +10,7 @@ var errBroken = errors.New("the fault breaks the response")
 
 // frames is the body of a watch, whose frames are lines. It can be cut, and frames can be added.
 type frames struct {
-	proxy  *proxy
+	forget func(*frames) // by the proxy
 	conn   *proxyConn
 	source io.ReadCloser
 	lines  chan []byte
@@ -33,15 +33,15 @@ type frameOrder struct {
 // newFrames wraps the body of a watch.
 func (p *proxy) newFrames(source io.ReadCloser, conn *proxyConn) *frames {
 	f := &frames{
-		proxy: p, conn: conn, source: source,
+		forget: p.forgetWatch, conn: conn, source: source,
 		lines: make(chan []byte), orders: make(chan frameOrder, 8), closed: make(chan struct{}),
 	}
-	p.mu.Lock()
-	p.watches[f] = true
-	if p.answer != nil && p.answer.frame != nil {
-		f.orders <- frameOrder{add: p.answer.frame, goOn: p.answer.goOn}
+	p.state.mu.Lock()
+	p.state.watches[f] = true
+	if p.state.answer != nil && p.state.answer.frame != nil {
+		f.orders <- frameOrder{add: p.state.answer.frame, goOn: p.state.answer.goOn}
 	}
-	p.mu.Unlock()
+	p.state.mu.Unlock()
 	go f.read()
 	return f
 }
@@ -136,20 +136,24 @@ func (f *frames) order(o frameOrder) {
 }
 
 func (f *frames) Close() error {
-	f.proxy.mu.Lock()
-	if f.proxy.watches[f] {
-		delete(f.proxy.watches, f)
+	f.forget(f)
+	return f.source.Close()
+}
+
+func (p *proxy) forgetWatch(f *frames) {
+	p.state.mu.Lock()
+	defer p.state.mu.Unlock()
+	if p.state.watches[f] {
+		delete(p.state.watches, f)
 		close(f.closed)
 	}
-	f.proxy.mu.Unlock()
-	return f.source.Close()
 }
 
 // orderAll gives an order to all open watches.
 func (p *proxy) orderAll(o frameOrder) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for f := range p.watches {
+	p.state.mu.Lock()
+	defer p.state.mu.Unlock()
+	for f := range p.state.watches {
 		f.order(o)
 	}
 }

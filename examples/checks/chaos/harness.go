@@ -79,7 +79,7 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 	for _, one := range watchers {
 		close(one.rec.calm)
 	}
-	h := newHistory(w.truth(), w.epochs())
+	h := newHistory(w.database.truth.all(), w.database.truth.epochs())
 	views := map[*watcher]*view{}
 	for _, one := range watchers {
 		views[one] = h.view(one.subject.Scope)
@@ -150,7 +150,7 @@ func (v *view) knownBy(reports []report) bool {
 			delete(fold[k], string(r.UID))
 		}
 	}
-	newest := len(v.epochs) - 1
+	newest := len(v.history.epochs) - 1
 	for k := range v.facts {
 		for uid, f := range v.state(k, newest, v.end(k, newest)) {
 			if fold[k][string(uid)] != fmt.Sprint(f.Revision) {

@@ -54,8 +54,8 @@ type cell struct{ resource, namespace string }
 // fact is a change as a client sees it. An object that leaves the client's selector is deleted, one that enters it is
 // added.
 type fact struct {
-	change
-	last int // the last epoch in which it happened
+	change     // as the client sees it
+	last   int // the last epoch in which it happened
 }
 
 // at reports whether it happened in the timeline of an epoch.
@@ -72,7 +72,7 @@ func (f *fact) identity() identity { return identity{f.UID, f.Revision, f.Kind =
 
 // view is the truth in a client's scope.
 type view struct {
-	*history
+	history   *history
 	facts     map[cell][]*fact
 	byID      map[identity][]*fact // several if epochs used a revision twice
 	uids      map[types.UID]bool   // that ever were in scope
@@ -120,7 +120,7 @@ func (h *history) view(s scope) *view {
 
 func (v *view) enter(c change) {
 	f := &fact{change: c, last: c.Epoch}
-	for f.last+1 < len(v.epochs) && v.epochs[f.last+1].After >= c.Revision {
+	for f.last+1 < len(v.history.epochs) && v.history.epochs[f.last+1].After >= c.Revision {
 		f.last++
 	}
 	k := cell{c.Resource, c.Namespace}

@@ -45,9 +45,12 @@ type verdict struct {
 	RecoveryMS map[string]int64 `json:"recovery_ms"`
 	SyncedMS   map[string]int64 `json:"synced_ms"` // the same until SYNCED, of those that were in a gap
 
-	recoveries, syncs samples
-	violations        []violation
+	times      times
+	violations []violation
 }
+
+// times are what RecoveryMS and SyncedMS have the medians of.
+type times struct{ recoveries, syncs samples }
 
 func (v *verdict) broken() int {
 	return v.DeletionsMissed + v.ChangesMissed + v.Repeats + v.OrderViolations + v.Invented + v.FoldsWrong
@@ -55,7 +58,7 @@ func (v *verdict) broken() int {
 
 // judge compares what a client reported with the truth.
 func judge(s subject, h *history, reports []report, faults []fault) *verdict {
-	v := &verdict{Name: s.Name, Ours: s.Ours, recoveries: samples{}, syncs: samples{}}
+	v := &verdict{Name: s.Name, Ours: s.Ours, times: times{samples{}, samples{}}}
 	view := h.view(s.Scope)
 	byResource := map[string][]report{}
 	for _, r := range reports {
@@ -79,14 +82,14 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 		j.run()
 		j.recover()
 	}
-	v.RecoveryMS, v.SyncedMS = v.recoveries.medians(), v.syncs.medians()
+	v.RecoveryMS, v.SyncedMS = v.times.recoveries.medians(), v.times.syncs.medians()
 	return v
 }
 
 // judgement is the judge's work on one resource of one client.
 type judgement struct {
-	subject
-	*verdict
+	subject  subject
+	verdict  *verdict
 	view     *view
 	resource string
 	reports  []report
@@ -119,5 +122,5 @@ func (j *judgement) run() {
 	j.walk()
 	j.checkEnd()
 	j.checkDue()
-	j.Live += len(j.live)
+	j.verdict.Live += len(j.live)
 }

@@ -34,7 +34,7 @@ func (c killedClient) run(ctx context.Context, w *world, rec *recording) error {
 	o := c.order
 	o.Config = newChildConfig(w.config(o.Kind != childInOrder))
 	o.Store, o.Log = filepath.Join(dir, "positions.db"), filepath.Join(dir, "log")
-	for _, info := range w.resources() {
+	for _, info := range w.definitions.resources() {
 		o.Resources = append(o.Resources, resourceOf(info))
 	}
 	order, err := json.Marshal(o)
@@ -75,7 +75,7 @@ func killOnce(ctx context.Context, w *world, rec *recording, command func() (*ex
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	unregister := w.registerProcess(cmd.Process.Pid)
+	unregister := w.processes.register(cmd.Process.Pid)
 	exited := make(chan struct{})
 	go func() { cmd.Wait(); close(exited) }()
 	defer func() {

@@ -146,7 +146,7 @@ func (o *observer) frames(path string, body io.Reader, opened func()) string {
 // late notes whether a change arrived long after it was in etcd.
 func (o *observer) late(version string, began time.Time) {
 	revision, _ := strconv.ParseInt(version, 10, 64)
-	for _, c := range slices.Backward(o.w.truth()) {
+	for _, c := range slices.Backward(o.w.database.truth.all()) {
 		if c.Revision == revision && c.At.After(began) && time.Since(c.At) > 150*time.Millisecond {
 			o.note("late")
 		}
@@ -220,7 +220,7 @@ func (o *observer) process(ctx context.Context) {
 		o.t.Error(err)
 		return
 	}
-	defer o.w.registerProcess(cmd.Process.Pid)()
+	defer o.w.processes.register(cmd.Process.Pid)()
 	r := bufio.NewReader(output)
 	for {
 		began := time.Now()
@@ -237,7 +237,7 @@ func (o *observer) process(ctx context.Context) {
 
 // expired reports whether a watch can't start at a revision any more.
 func expiredAt(ctx context.Context, w *world, revision int64) bool {
-	watch, err := w.direct().Resource(w.resources()[0].GVR).Watch(ctx, metav1.ListOptions{
+	watch, err := w.servers[0].client().Resource(w.definitions.resources()[0].GVR).Watch(ctx, metav1.ListOptions{
 		ResourceVersion: fmt.Sprint(revision),
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ func (p informerPeer) run(ctx context.Context, w *world, rec *recording) error {
 		}
 	}
 	defer f.Shutdown()
-	return each(w.resources(), func(info crdInfo) error {
+	return each(w.definitions.resources(), func(info crdInfo) error {
 		i := f.ForResource(info.GVR).Informer()
 		registration, err := i.AddEventHandler(informerHandler{info, rec, map[types.UID]string{}})
 		if err != nil {

@@ -25,7 +25,7 @@ func peerLoop(
 	if err != nil {
 		return err
 	}
-	return each(w.resources(), func(info crdInfo) error {
+	return each(w.definitions.resources(), func(info crdInfo) error {
 		for ctx.Err() == nil {
 			err := once(ctx, client.Resource(info.GVR), info)
 			if err == nil {
@@ -143,7 +143,7 @@ func (diffLoop) run(ctx context.Context, w *world, rec *recording) error {
 	if err != nil {
 		return err
 	}
-	return each(w.resources(), func(info crdInfo) error {
+	return each(w.definitions.resources(), func(info crdInfo) error {
 		known := map[types.UID]*unstructured.Unstructured{}
 		for first := true; ctx.Err() == nil; {
 			list, err := listAll(ctx, client.Resource(info.GVR))

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ type proxy struct {
 	transport    *http.Transport
 	done         sync.WaitGroup
 	rate         atomic.Int64 // bytes a second of each connection; 0 means no limit
-	proxyState
+	state        proxyState
 }
 
 // proxyState is what faults change.
@@ -54,6 +55,9 @@ const (
 	limitedUser user = "limited"
 )
 
+// tokenFile has the bearer token of the user.
+func (u user) tokenFile(dir string) string { return filepath.Join(dir, string(u)+".token") }
+
 func startProxy(certificate tls.Certificate) (*proxy, error) {
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate.Leaf)
@@ -62,7 +66,7 @@ func startProxy(certificate tls.Certificate) (*proxy, error) {
 		DisableCompression:  true, // a client that wants it asks for it
 		MaxIdleConnsPerHost: 50,
 	}}
-	p.conns, p.watches = map[*proxyConn]bool{}, map[*frames]bool{}
+	p.state.conns, p.state.watches = map[*proxyConn]bool{}, map[*frames]bool{}
 	handler := http.HandlerFunc(p.serve)
 	for i := range p.servers {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -102,13 +106,13 @@ func (p *proxy) stop() {
 
 // admit returns nil if the connection is refused.
 func (p *proxy) admit(conn net.Conn) net.Conn {
-	p.mu.Lock()
-	p.accepted++
-	c := &proxyConn{Conn: conn, proxy: p, number: p.accepted}
-	p.conns[c] = true
-	refused := len(p.backends) == 0
-	c.dead.Store(p.dead)
-	p.mu.Unlock()
+	p.state.mu.Lock()
+	p.state.accepted++
+	c := &proxyConn{Conn: conn, rate: &p.rate, forget: p.forget, number: p.state.accepted}
+	p.state.conns[c] = true
+	refused := len(p.state.backends) == 0
+	c.dead.Store(p.state.dead)
+	p.state.mu.Unlock()
 	if refused {
 		c.reset()
 		return nil
@@ -117,9 +121,9 @@ func (p *proxy) admit(conn net.Conn) net.Conn {
 }
 
 func (p *proxy) forget(c *proxyConn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.conns, c)
+	p.state.mu.Lock()
+	defer p.state.mu.Unlock()
+	delete(p.state.conns, c)
 }
 
 type connKey struct{}
@@ -130,10 +134,10 @@ func rememberConn(ctx context.Context, c net.Conn) context.Context {
 
 func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	conn := r.Context().Value(connKey{}).(*proxyConn)
-	p.mu.Lock()
-	backends, answer := p.backends, p.answer
-	who, known := p.users[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
-	p.mu.Unlock()
+	p.state.mu.Lock()
+	backends, answer := p.state.backends, p.state.answer
+	who, known := p.state.users[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+	p.state.mu.Unlock()
 	if len(backends) == 0 {
 		panic(http.ErrAbortHandler)
 	}
@@ -173,31 +177,31 @@ func isWatch(r *http.Request) bool {
 
 // use sends new requests to other servers. Requests on open connections may move to another server, too.
 func (p *proxy) use(backends ...backend) {
-	p.mu.Lock()
-	p.backends = backends
-	p.mu.Unlock()
+	p.state.mu.Lock()
+	p.state.backends = backends
+	p.state.mu.Unlock()
 	p.transport.CloseIdleConnections()
 }
 
 // accept sets the clients' bearer tokens. The servers refuse all others.
 func (p *proxy) accept(users map[string]user) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.users = users
+	p.state.mu.Lock()
+	defer p.state.mu.Unlock()
+	p.state.users = users
 }
 
 // answerWith answers falsely from now on. Nil ends that.
 func (p *proxy) answerWith(a *falseAnswer) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.answer = a
+	p.state.mu.Lock()
+	defer p.state.mu.Unlock()
+	p.state.answer = a
 }
 
 // some returns the connections that choose accepts. Each has a number of its own, in the order of their creation.
 func (p *proxy) some(choose func(n int) bool) []*proxyConn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := slices.SortedFunc(maps.Keys(p.conns), func(a, b *proxyConn) int { return a.number - b.number })
+	p.state.mu.Lock()
+	defer p.state.mu.Unlock()
+	all := slices.SortedFunc(maps.Keys(p.state.conns), func(a, b *proxyConn) int { return a.number - b.number })
 	return slices.DeleteFunc(all, func(c *proxyConn) bool { return !choose(c.number) })
 }
 
@@ -212,9 +216,9 @@ func (p *proxy) reset(choose func(n int) bool) {
 
 // swallow makes connections half-open, for ever. With more, also those that are opened from now on.
 func (p *proxy) swallow(more bool) []*proxyConn {
-	p.mu.Lock()
-	p.dead = more
-	p.mu.Unlock()
+	p.state.mu.Lock()
+	p.state.dead = more
+	p.state.mu.Unlock()
 	conns := p.some(everyConn)
 	for _, c := range conns {
 		c.dead.Store(true)
@@ -224,9 +228,9 @@ func (p *proxy) swallow(more bool) []*proxyConn {
 
 // revive resets all half-open connections, and makes new ones work.
 func (p *proxy) revive() {
-	p.mu.Lock()
-	p.dead = false
-	p.mu.Unlock()
+	p.state.mu.Lock()
+	p.state.dead = false
+	p.state.mu.Unlock()
 	for _, c := range p.some(everyConn) {
 		if c.dead.Load() {
 			c.reset()

@@ -10,9 +10,10 @@ import (
 // proxyConn is a connection of a client to the proxy.
 type proxyConn struct {
 	net.Conn
-	proxy  *proxy
-	number int         // counts the connections
-	dead   atomic.Bool // swallows what is sent in both directions
+	rate   *atomic.Int64    // of the proxy
+	forget func(*proxyConn) // by the proxy
+	number int              // counts the connections
+	dead   atomic.Bool      // swallows what is sent in both directions
 	once   sync.Once
 }
 
@@ -33,7 +34,7 @@ func (c *proxyConn) Write(b []byte) (int, error) {
 			return len(b), nil
 		}
 		piece := b[written:]
-		if rate := int(c.proxy.rate.Load()); rate > 0 {
+		if rate := int(c.rate.Load()); rate > 0 {
 			const tick = 10 * time.Millisecond
 			if perTick := max(rate/int(time.Second/tick), 1); len(piece) > perTick {
 				piece = piece[:perTick]
@@ -50,7 +51,7 @@ func (c *proxyConn) Write(b []byte) (int, error) {
 }
 
 func (c *proxyConn) Close() error {
-	c.once.Do(func() { c.proxy.forget(c) })
+	c.once.Do(func() { c.forget(c) })
 	return c.Conn.Close()
 }
 

@@ -45,12 +45,12 @@ func (j *judgement) recover() {
 		if r.UID == "" || r.Inferred || r.ResourceVersion == "" {
 			continue
 		}
-		if f, _ := j.view.find(r, len(j.view.epochs)-1); f != nil {
+		if f, _ := j.view.find(r, len(j.view.history.epochs)-1); f != nil {
 			moments = append(moments, moment{f.At, r.At})
 		}
 	}
 	slices.SortStableFunc(moments, func(a, b moment) int { return a.reported.Compare(b.reported) })
-	written := j.view.latest(j.resource)
+	written, times := j.view.latest(j.resource), j.verdict.times
 	for _, f := range j.faults {
 		i, _ := slices.BinarySearchFunc(moments, f.To, func(m moment, t time.Time) int {
 			return cmp.Or(m.reported.Compare(t), 1) // the first one after t
@@ -59,12 +59,12 @@ func (j *judgement) recover() {
 			i++
 		}
 		if i < len(moments) {
-			j.recoveries[f.Name] = append(j.recoveries[f.Name], moments[i].reported.Sub(f.To))
+			times.recoveries[f.Name] = append(times.recoveries[f.Name], moments[i].reported.Sub(f.To))
 		} else if written.After(f.To) { // never, so it took longer than until the last change
-			j.recoveries[f.Name] = append(j.recoveries[f.Name], written.Sub(f.To))
+			times.recoveries[f.Name] = append(times.recoveries[f.Name], written.Sub(f.To))
 		}
 		if d, inGap := j.untilSynced(f.To); inGap {
-			j.syncs[f.Name] = append(j.syncs[f.Name], d)
+			times.syncs[f.Name] = append(times.syncs[f.Name], d)
 		}
 	}
 }

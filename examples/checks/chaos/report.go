@@ -56,9 +56,9 @@ func (v *verdict) add(o *verdict) {
 	} {
 		*to += n
 	}
-	v.recoveries.add(o.recoveries)
-	v.syncs.add(o.syncs)
-	v.RecoveryMS, v.SyncedMS = v.recoveries.medians(), v.syncs.medians()
+	v.times.recoveries.add(o.times.recoveries)
+	v.times.syncs.add(o.times.syncs)
+	v.RecoveryMS, v.SyncedMS = v.times.recoveries.medians(), v.times.syncs.medians()
 	v.violations = append(v.violations, o.violations...)
 }
 

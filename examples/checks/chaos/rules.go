@@ -2,17 +2,17 @@ package main
 
 // judgesKinds reports whether ADDED must be that of an unknown object, and every other report that of a known one.
 func (j *judgement) judgesKinds(c *cellState, r report) bool {
-	return j.subject.Ours && !j.Checkpoint && !c.lost && !c.excused[r.UID]
+	return j.subject.Ours && !j.subject.Checkpoint && !c.lost && !c.excused[r.UID]
 }
 
 // checkOrder checks that live versions ascend.
 func (j *judgement) checkOrder(i int, r report, version int64) {
 	key := r.Worker
-	if j.ByObject || j.Coalesces {
+	if j.subject.ByObject || j.subject.Coalesces {
 		key = string(r.UID)
 	}
 	if last, ok := j.order[key]; ok && version <= last {
-		j.violate(&j.OrderViolations, i, r.UID, "%d came after %d", version, last)
+		j.violate(&j.verdict.OrderViolations, i, r.UID, "%d came after %d", version, last)
 	}
 	j.order[key] = max(j.order[key], version)
 }
@@ -21,19 +21,19 @@ func (j *judgement) checkOrder(i int, r report, version int64) {
 func (j *judgement) checkReal(i int, r report, f *fact) {
 	switch {
 	case !j.view.uids[r.UID] && !(r.Kind == deleted && r.Inferred):
-		j.violate(&j.Invented, i, r.UID, "there never was such an object")
+		j.violate(&j.verdict.Invented, i, r.UID, "there never was such an object")
 	case r.Kind == deleted && (r.Inferred || r.ResourceVersion == ""):
 		if !j.ended(r) {
-			j.violate(&j.Invented, i, r.UID, "it was not deleted")
+			j.violate(&j.verdict.Invented, i, r.UID, "it was not deleted")
 		}
 	case f == nil:
-		j.violate(&j.Invented, i, r.UID, "there never was such a version")
+		j.violate(&j.verdict.Invented, i, r.UID, "there never was such a version")
 	}
 }
 
 // ended reports whether the object of an inferred deletion was deleted before, or never existed in some epoch.
 func (j *judgement) ended(r report) bool {
-	newest := j.view.newest(r.At)
+	newest := j.view.history.newest(r.At)
 	for _, f := range j.view.facts[cell{r.Resource, r.Namespace}] {
 		if f.UID == r.UID && (f.Kind == deleted && f.Epoch <= newest || f.last < newest) {
 			return true
@@ -43,7 +43,7 @@ func (j *judgement) ended(r report) bool {
 }
 
 type repeatKey struct {
-	identity
+	id   identity
 	kind Kind
 	text string
 }
@@ -56,7 +56,7 @@ func (j *judgement) checkRepeats() {
 	for i, r := range j.reports {
 		if r.Run != run {
 			run = r.Run
-			if !j.Checkpoint && !j.Chained {
+			if !j.subject.Checkpoint && !j.subject.Chained {
 				clear(seen)
 			}
 		}
@@ -79,10 +79,10 @@ func (j *judgement) checkRepeats() {
 		}
 		at, found := upTo[r.Worker]
 		switch {
-		case before == run || j.Chained:
-			j.violate(&j.Repeats, i, r.UID, "it was reported before, in run %d", before)
+		case before == run || j.subject.Chained:
+			j.violate(&j.verdict.Repeats, i, r.UID, "it was reported before, in run %d", before)
 		case found && r.ResourceVersion != "" && identityOf(r).version <= at && r.Kind != deleted:
-			j.violate(&j.Repeats, i, r.UID, "it was reported in run %d, and %d was committed before run %d",
+			j.violate(&j.verdict.Repeats, i, r.UID, "it was reported in run %d, and %d was committed before run %d",
 				before, at, run)
 		}
 	}
@@ -102,12 +102,12 @@ func (j *judgement) checkDue() {
 				continue
 			}
 			counted[k] = true
-			if j.Coalesces || j.wasReported(f) {
+			if j.subject.Coalesces || j.wasReported(f) {
 				continue
 			}
-			j.ChangesMissed++
+			j.verdict.ChangesMissed++
 			if f.Kind == deleted {
-				j.DeletionsMissed++
+				j.verdict.DeletionsMissed++
 			}
 			j.describe(d.report, f.UID, "%s of %s at %d was never reported, and no GAP says so (%d was covered next)",
 				f.Kind, f.Name, f.Revision, d.to)
@@ -118,8 +118,8 @@ func (j *judgement) checkDue() {
 			if c.first < 0 || f.Epoch < c.firstEpoch || f.Epoch == c.firstEpoch && f.Revision <= c.first {
 				continue
 			}
-			if j.Changes++; !counted[key{k, f.identity()}] && !j.wasReported(f) {
-				j.ChangesInGaps++
+			if j.verdict.Changes++; !counted[key{k, f.identity()}] && !j.wasReported(f) {
+				j.verdict.ChangesInGaps++
 			}
 		}
 	}

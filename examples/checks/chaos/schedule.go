@@ -38,7 +38,7 @@ func (s selection) kinds() []faultKind {
 
 // planned is a fault of the schedule. Its random numbers do not depend on the faults before it.
 type planned struct {
-	faultKind
+	kind faultKind
 	rand *rand.Rand
 }
 
@@ -100,13 +100,13 @@ func (w *world) breakFor(ctx context.Context, d time.Duration) ([]fault, error) 
 func (w *world) cause(ctx context.Context, p planned) (fault, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	f := fault{Name: p.name, From: time.Now()}
-	w.log.Info("fault begins", "fault", p.name, "what", p.what)
-	err := p.cause(ctx, w, p.rand)
+	f := fault{Name: p.kind.name, From: time.Now()}
+	w.log.Info("fault begins", "fault", p.kind.name, "what", p.kind.what)
+	err := p.kind.cause(ctx, w, p.rand)
 	f.To = time.Now()
-	w.log.Info("fault ended", "fault", p.name, "took", f.To.Sub(f.From).Round(time.Millisecond))
+	w.log.Info("fault ended", "fault", p.kind.name, "took", f.To.Sub(f.From).Round(time.Millisecond))
 	if err != nil {
-		return f, fmt.Errorf("fault %s: %w", p.name, err)
+		return f, fmt.Errorf("fault %s: %w", p.kind.name, err)
 	}
 	return f, nil
 }
@@ -116,9 +116,9 @@ func (w *world) startWriters(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var writers sync.WaitGroup
 	var all []*writer
-	for i, info := range w.resources() {
+	for i, info := range w.definitions.resources() {
 		one := &writer{
-			crdInfo: info, rand: rand.New(rand.NewPCG(w.seed, uint64(100+i))), clients: w.clients,
+			info: info, rand: rand.New(rand.NewPCG(w.seed, uint64(100+i))), clients: w.writable.get,
 		}
 		all = append(all, one)
 		writers.Go(func() { one.run(ctx) })
@@ -127,7 +127,7 @@ func (w *world) startWriters(ctx context.Context) (stop func()) {
 		cancel()
 		writers.Wait()
 		for _, one := range all {
-			w.log.Info("writer", "resource", one.resource(), "tried", one.tried, "failed", one.failed)
+			w.log.Info("writer", "resource", one.info.resource(), "tried", one.tried, "failed", one.failed)
 		}
 	})
 }

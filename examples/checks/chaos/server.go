@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
 
@@ -152,6 +154,22 @@ func (s *server) config() *rest.Config {
 		Timeout:         2 * time.Second, // of a write while the server is paused or etcd is down
 		QPS:             -1,
 	}
+}
+
+// client returns a client that does not use the proxy.
+func (s *server) client() dynamic.Interface {
+	cfg := s.config()
+	cfg.Timeout = startTimeout // a busy machine may need long
+	return dynamic.NewForConfigOrDie(cfg)
+}
+
+// await returns when the server reads from etcd.
+func (s *server) await(ctx context.Context) error {
+	client := dynamic.NewForConfigOrDie(s.config())
+	return retry(ctx, "wait for the API server", func() error {
+		_, err := client.Resource(crdResource).List(ctx, metav1.ListOptions{Limit: 1})
+		return err
+	})
 }
 
 func (s *server) backend() backend {

@@ -29,7 +29,7 @@ func (j *judgement) violate(count *int, i int, uid types.UID, format string, arg
 
 // describe adds a violation near the report with index i.
 func (j *judgement) describe(i int, uid types.UID, format string, args ...any) {
-	if len(j.violations) >= maxViolations {
+	if len(j.verdict.violations) >= maxViolations {
 		return
 	}
 	var b strings.Builder
@@ -64,7 +64,8 @@ func (j *judgement) describe(i int, uid types.UID, format string, args ...any) {
 			fmt.Fprintf(&b, "    fault:  %s to %s %s\n", clock(f.From), clock(f.To), f.Name)
 		}
 	}
-	j.violations = append(j.violations, violation{j.subject.Name, fmt.Sprintf(format, args...), b.String()})
+	v := violation{j.subject.Name, fmt.Sprintf(format, args...), b.String()}
+	j.verdict.violations = append(j.verdict.violations, v)
 }
 
 func last[T any](s []T, n int) []T { return s[max(0, len(s)-n):] }

@@ -27,17 +27,58 @@ type world struct {
 	database    *database
 	servers     [2]*server // the second one runs only during some faults
 	proxy       *proxy
-	definitions []*definition
+	definitions definitions
 	faults      selection
 	failed      error // of the harness; set by run
-	clientState
+	writable    writable
+	processes   processes
 }
 
-// clientState is what several goroutines use.
-type clientState struct {
-	mu        sync.Mutex
-	writable  []dynamic.Interface // direct clients of the servers that run
-	processes map[int]bool        // pids that may be paused
+// writable are direct clients of the servers that run.
+type writable struct {
+	mu      sync.Mutex
+	clients []dynamic.Interface
+}
+
+func (w *writable) set(clients []dynamic.Interface) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clients = clients
+}
+
+func (w *writable) get() []dynamic.Interface {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.clients
+}
+
+// processes are those that faults may pause.
+type processes struct {
+	mu   sync.Mutex
+	pids map[int]bool
+}
+
+// register permits a fault to pause a process, until remove is called. It must be called before the process is waited
+// for.
+func (p *processes) register(pid int) (remove func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pids[pid] = true
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.pids, pid)
+	}
+}
+
+// signal sends a signal to all of them, and returns how many there are.
+func (p *processes) signal(signal syscall.Signal) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for pid := range p.pids {
+		syscall.Kill(pid, signal)
+	}
+	return len(p.pids)
 }
 
 // startTimeout bounds the start of a server.
@@ -49,7 +90,7 @@ var allRights = rights{Cluster: true}
 // startWorld returns once the servers are ready and the CRDs are served. It keeps its files in dir.
 func startWorld(ctx context.Context, seed uint64, dir string, log *slog.Logger) (*world, error) {
 	w := &world{seed: seed, dir: dir, log: log, definitions: newDefinitions()}
-	w.processes = map[int]bool{}
+	w.processes.pids = map[int]bool{}
 	if err := w.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the world: %w", err), w.close())
 	}
@@ -88,7 +129,7 @@ func (w *world) start(ctx context.Context) error {
 		return err
 	}
 	w.open(0)
-	if err := w.applyAll(ctx); err != nil {
+	if err := w.definitions.apply(ctx, w.servers[0].client()); err != nil {
 		return err
 	}
 	// Creating an object takes 2 s while its CRD is younger than that.
@@ -103,19 +144,19 @@ func (w *world) copyDatabase(ctx context.Context) error {
 	if err := w.database.copy(ctx, 0); err != nil {
 		return err
 	}
-	return w.awaitServing(ctx)
+	return w.servers[0].await(ctx)
 }
 
 // createAll creates an object of each type, in each namespace.
 func (w *world) createAll(ctx context.Context, name string) error {
 	for _, d := range w.definitions {
 		in := []string{""}
-		if d.Namespaced {
+		if d.info.Namespaced {
 			in = namespaces
 		}
 		for _, namespace := range in {
-			err := retry(ctx, "create "+name+" of "+d.resource(), func() error {
-				one := &writer{crdInfo: d.crdInfo, clients: w.clients}
+			err := retry(ctx, "create "+name+" of "+d.info.resource(), func() error {
+				one := &writer{info: d.info, clients: w.writable.get}
 				objects, err := one.objects(namespace)
 				if err != nil {
 					return err
@@ -149,9 +190,7 @@ func (w *world) write(servers ...int) {
 	for _, i := range servers {
 		clients = append(clients, dynamic.NewForConfigOrDie(w.servers[i].config()))
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.writable = clients
+	w.writable.set(clients)
 }
 
 // hide resets all connections and refuses new ones. Writers still reach the servers.
@@ -160,45 +199,13 @@ func (w *world) hide() {
 	w.proxy.reset(everyConn)
 }
 
-func (w *world) clients() []dynamic.Interface {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.writable
-}
-
-// direct returns a client of the first server that does not use the proxy.
-func (w *world) direct() dynamic.Interface {
-	cfg := w.servers[0].config()
-	cfg.Timeout = startTimeout // a busy machine may need long
-	return dynamic.NewForConfigOrDie(cfg)
-}
-
-// applyAll makes all CRDs as they should be.
-func (w *world) applyAll(ctx context.Context) error {
-	for _, d := range w.definitions {
-		if err := d.apply(ctx, w.direct()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// awaitServing returns when the first server reads from etcd.
-func (w *world) awaitServing(ctx context.Context) error {
-	client := dynamic.NewForConfigOrDie(w.servers[0].config())
-	return retry(ctx, "wait for the API server", func() error {
-		_, err := client.Resource(crdResource).List(ctx, metav1.ListOptions{Limit: 1})
-		return err
-	})
-}
-
 // renewTokens makes the servers refuse the clients' bearer tokens. publish writes the new ones to the clients' files.
 func (w *world) renewTokens() (publish func() error) {
 	users := map[string]user{rand.Text(): adminUser, rand.Text(): limitedUser}
 	w.proxy.accept(users)
 	return func() error {
 		for token, who := range users {
-			file := w.tokenFile(who)
+			file := who.tokenFile(w.dir)
 			if err := os.WriteFile(file+".new", []byte(token), 0o600); err != nil {
 				return err
 			}
@@ -209,8 +216,6 @@ func (w *world) renewTokens() (publish func() error) {
 		return nil
 	}
 }
-
-func (w *world) tokenFile(who user) string { return filepath.Join(w.dir, string(who)+".token") }
 
 // config is the configuration of an administrator, through the proxy. Its token is in a file, because it changes.
 func (w *world) config(http2 bool) *rest.Config { return w.clientConfig(adminUser, http2) }
@@ -225,52 +230,14 @@ func (w *world) clientConfig(who user, http2 bool) *rest.Config {
 	}
 	return &rest.Config{
 		Host:            "https://" + listener.Addr().String(),
-		BearerTokenFile: w.tokenFile(who),
+		BearerTokenFile: who.tokenFile(w.dir),
 		TLSClientConfig: rest.TLSClientConfig{CAData: w.servers[0].certificate()},
 		QPS:             -1,
 	}
 }
 
-// resources returns what clients may watch.
-func (w *world) resources() []crdInfo {
-	var all []crdInfo
-	for _, d := range w.definitions {
-		all = append(all, d.crdInfo)
-	}
-	return all
-}
-
-// registerProcess permits a fault to pause a process, until remove is called. It must be called before the process is
-// waited for.
-func (w *world) registerProcess(pid int) (remove func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.processes[pid] = true
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.processes, pid)
-	}
-}
-
-// signalProcesses sends a signal to all registered processes, and returns how many there are.
-func (w *world) signalProcesses(signal syscall.Signal) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for pid := range w.processes {
-		syscall.Kill(pid, signal)
-	}
-	return len(w.processes)
-}
-
-// truth returns the history of the custom resources.
-func (w *world) truth() []change { return w.database.truth.all() }
-
 // failure returns why the harness failed, if it did. Then nothing that was recorded says anything about clients.
 func (w *world) failure() error { return errors.Join(w.failed, w.database.truth.failure()) }
-
-// epochs returns at which revision each epoch of the truth begins.
-func (w *world) epochs() []epoch { return w.database.truth.epochs() }
 
 func (w *world) stop() {
 	if err := w.close(); err != nil {

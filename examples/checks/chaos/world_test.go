@@ -45,7 +45,7 @@ func checkTruth(t *testing.T, w *world) {
 	}
 	got, want := map[version]bool{}, map[version]bool{}
 	objects := map[types.UID]change{}
-	for _, c := range valid(w.truth(), w.epochs(), len(w.epochs())-1) {
+	for _, c := range valid(w.database.truth.all(), w.database.truth.epochs(), len(w.database.truth.epochs())-1) {
 		if c.UID == "" {
 			t.Errorf("a change without a uid: %+v", c)
 		}
@@ -56,8 +56,8 @@ func checkTruth(t *testing.T, w *world) {
 	for uid, c := range objects {
 		got[version{c.Resource, uid, fmt.Sprint(c.Revision)}] = true
 	}
-	for _, info := range w.resources() {
-		list, err := w.direct().Resource(info.GVR).List(t.Context(), metav1.ListOptions{})
+	for _, info := range w.definitions.resources() {
+		list, err := w.servers[0].client().Resource(info.GVR).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ const (
 
 // writer creates, changes and deletes the objects of one type. A write that fails is not repeated.
 type writer struct {
-	crdInfo
+	info    crdInfo
 	rand    *rand.Rand
 	clients func() []dynamic.Interface // of the servers that run
 	tried   int
@@ -61,7 +61,7 @@ func (w *writer) run(ctx context.Context) {
 // write does one thing to one object.
 func (w *writer) write(ctx context.Context) error {
 	namespace := ""
-	if w.Namespaced {
+	if w.info.Namespaced {
 		namespace = namespaces[w.rand.IntN(len(namespaces))]
 	}
 	name := fmt.Sprint("o-", w.rand.IntN(perNamespace))
@@ -98,10 +98,10 @@ func (w *writer) objects(namespace string) (dynamic.ResourceInterface, error) {
 	if len(clients) == 0 {
 		return nil, fmt.Errorf("no server runs")
 	}
-	resource := w.GVR
-	resource.Version = w.Versions[w.version%len(w.Versions)]
+	resource := w.info.GVR
+	resource.Version = w.info.Versions[w.version%len(w.info.Versions)]
 	client := clients[w.tried%len(clients)].Resource(resource)
-	if w.Namespaced {
+	if w.info.Namespaced {
 		return client.Namespace(namespace), nil
 	}
 	return client, nil
@@ -120,7 +120,7 @@ func (w *writer) patch(
 
 func (w *writer) create(ctx context.Context, c dynamic.ResourceInterface, name string, in bool) error {
 	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": group + "/" + w.Versions[w.version%len(w.Versions)], "kind": w.Kind,
+		"apiVersion": group + "/" + w.info.Versions[w.version%len(w.info.Versions)], "kind": w.info.Kind,
 		"metadata": map[string]any{"name": name, "labels": labels(in)},
 		"spec":     map[string]any{"n": int64(w.tried)},
 	}}

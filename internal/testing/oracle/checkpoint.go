@@ -210,7 +210,7 @@ func (run CheckpointRun) checkNamespace(n string, joint bool) error {
 func (run CheckpointRun) explain(n string, joint bool, acked func(int) bool) (nearest string, ok bool) {
 	w := &checkpointWalk{
 		joint: joint, waits: run.Options.Now && !joint, version: run.After.ResourceVersions[n],
-		mark: mark{minVersion: run.Before.ResourceVersions[n], expected: entries{}, wrong: map[objectID]bool{}},
+		minVersion: run.Before.ResourceVersions[n], expected: entries{}, wrong: map[objectID]bool{},
 	}
 	w.snapshot = w.minVersion == ""
 	for i, ev := range run.Events {
@@ -244,22 +244,18 @@ type checkpointWalk struct {
 	version string  // in After; empty within a snapshot
 	stored  entries // in After; nil with PositionsOnly
 
-	mark
+	// What a commit at the low-water mark may hold:
+	snapshot   bool   // the mark is within one, or with several namespaces may be
+	minVersion string // the version is at least that; empty if unknown
+	expected   entries
+	wrong      map[objectID]bool // where stored differs from expected
 
 	nearest string // the difference at the point with the fewest
 	fewest  int
 }
 
-// mark is what a commit at the low-water mark may hold.
-type mark struct {
-	snapshot   bool   // the mark is within one, or with several namespaces may be
-	minVersion string // the version is at least that; empty if unknown
-	expected   entries
-	wrong      map[objectID]bool // where stored differs from expected
-}
-
 type step struct {
-	stream.Event
+	event stream.Event
 	index int // in the recording
 	acked bool
 }
@@ -282,11 +278,11 @@ func (w *checkpointWalk) explained() bool {
 		if w.atVersion(w.steps[i:]) {
 			return true
 		}
-		if !st.acked && !(w.joint && st.Type == stream.Synced) {
+		if !st.acked && !(w.joint && st.event.Type == stream.Synced) {
 			return false
 		}
-		w.advance(st.Event)
-		if st.Type == stream.Gap && w.withinSnapshot(w.steps[i+1:]) {
+		w.advance(st.event)
+		if st.event.Type == stream.Gap && w.withinSnapshot(w.steps[i+1:]) {
 			return true
 		}
 	}
@@ -327,21 +323,21 @@ func (w *checkpointWalk) atVersion(rest []step) bool {
 		return false
 	}
 	// A snapshot may end before SYNCED, and then stands at SYNCED's version.
-	if w.snapshot && !w.joint && len(rest) > 0 && rest[0].Type != stream.Gap &&
-		!(rest[0].Type == stream.Synced && rest[0].ResourceVersion == w.version) {
+	if w.snapshot && !w.joint && len(rest) > 0 && rest[0].event.Type != stream.Gap &&
+		!(rest[0].event.Type == stream.Synced && rest[0].event.ResourceVersion == w.version) {
 		return false
 	}
 	where := "at the end"
 	if len(rest) > 0 {
-		where = fmt.Sprint("before ", rest[0].index, " ", rest[0].Event.String())
+		where = fmt.Sprint("before ", rest[0].index, " ", rest[0].event.String())
 	}
 	return w.correct(w.wrong, "not the state "+where)
 }
 
 // reaches reports whether the sequence is at the version of After only after some of rest.
 func (w *checkpointWalk) reaches(rest []step) bool {
-	for _, ev := range rest {
-		switch {
+	for _, st := range rest {
+		switch ev := st.event; {
 		case ev.Gap != nil:
 			return !older(ev.Gap.From, w.minVersion) && older(ev.Gap.From, w.version)
 		case ev.Type == stream.Synced && (w.snapshot || w.joint):
@@ -364,13 +360,13 @@ func (w *checkpointWalk) withinSnapshot(rest []step) bool {
 	left := maps.Clone(w.wrong) // the differences not explained yet
 	unacked, delivered := map[objectID]bool{}, maps.Clone(w.expected)
 	for _, st := range rest {
-		if st.Type == stream.Synced {
+		if st.event.Type == stream.Synced {
 			break
 		}
-		if st.Object == nil {
+		if st.event.Object == nil {
 			continue
 		}
-		id := delivered.apply(st.Event)
+		id := delivered.apply(st.event)
 		unacked[id] = unacked[id] || !st.acked
 		if !unacked[id] && w.stored[id] == delivered[id] {
 			delete(left, id)

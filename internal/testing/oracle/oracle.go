@@ -107,7 +107,7 @@ func CheckTimely(h streamtest.History, rec streamtest.Recording, limit time.Dura
 
 // expected is a live event that a change of the history requires.
 type expected struct {
-	stream.Event
+	event stream.Event
 	epoch int
 	at    time.Time
 }
@@ -177,7 +177,7 @@ func firstLate(h streamtest.History, rec streamtest.Recording, changes []expecte
 			i++
 		}
 		if !excused && (i == len(rec.Events) || rec.Times[i].After(due)) {
-			why := fmt.Sprintf("%s was due %v after %s", e.Event.String(), limit, e.at.Format(time.RFC3339Nano))
+			why := fmt.Sprintf("%s was due %v after %s", e.event.String(), limit, e.at.Format(time.RFC3339Nano))
 			return &streamtest.Violation{Promise: inTime, Index: i, What: textAt(rec.Events, i), Why: why}
 		}
 	}
@@ -185,14 +185,14 @@ func firstLate(h streamtest.History, rec streamtest.Recording, changes []expecte
 }
 
 func (e expected) deliveredBy(ev stream.Event) bool {
-	return ev.Object != nil && !ev.Inferred && ev.Type == e.Type && keyOf(ev.Object) == keyOf(e.Object) &&
-		ev.Object.GetUID() == e.Object.GetUID() && ev.Object.GetResourceVersion() == e.ResourceVersion
+	return ev.Object != nil && !ev.Inferred && ev.Type == e.event.Type && keyOf(ev.Object) == keyOf(e.event.Object) &&
+		ev.Object.GetUID() == e.event.Object.GetUID() && ev.Object.GetResourceVersion() == e.event.ResourceVersion
 }
 
 // undone reports whether a rewind undid a change before it was due.
 func undone(h streamtest.History, e expected, due time.Time) bool {
 	for i, r := range h.Rewinds {
-		if i >= e.epoch && older(r.ResourceVersion, e.ResourceVersion) && !r.At.After(due) {
+		if i >= e.epoch && older(r.ResourceVersion, e.event.ResourceVersion) && !r.At.After(due) {
 			return true
 		}
 	}

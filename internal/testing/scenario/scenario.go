@@ -218,7 +218,9 @@ func PositionIn(t *testing.T, store checkpoint.Store, r gvr.Resource) *checkpoin
 }
 
 // PositionsOnly is a Store that keeps positions and no objects, as the Store of package configmap.
-type PositionsOnly struct{ *checkpoint.Memory }
+type PositionsOnly struct {
+	*checkpoint.Memory // for its methods
+}
 
 // PositionsOnly marks a Store that keeps no objects.
 func (PositionsOnly) PositionsOnly() {}

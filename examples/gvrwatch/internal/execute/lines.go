@@ -17,11 +17,11 @@ const maxLine = 64 << 10
 
 // lineWriter writes the lines of one command.
 type lineWriter struct {
-	*lines
+	to      *lines
 	pending []byte
 }
 
-func (l *lines) writer() *lineWriter { return &lineWriter{lines: l} }
+func (l *lines) writer() *lineWriter { return &lineWriter{to: l} }
 
 func (w *lineWriter) Write(b []byte) (int, error) {
 	w.pending = append(w.pending, b...)
@@ -48,9 +48,9 @@ func (w *lineWriter) write(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, err := w.w.Write(b); err != nil {
+	w.to.mu.Lock()
+	defer w.to.mu.Unlock()
+	if _, err := w.to.w.Write(b); err != nil {
 		return &outputError{err}
 	}
 	return nil

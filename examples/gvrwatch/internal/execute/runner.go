@@ -68,7 +68,7 @@ type Runner struct {
 
 // attempt is an event, and how often its command has failed.
 type attempt struct {
-	Event
+	event    Event
 	failures int
 	backoff  wait.Backoff
 }
@@ -99,7 +99,7 @@ func (r *Runner) Run(ctx context.Context, e Event) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := &attempt{Event: e, backoff: wait.Backoff{
+	a := &attempt{event: e, backoff: wait.Backoff{
 		Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 1 << 20, Cap: time.Minute,
 	}}
 	if r.queues[e.Key] = append(r.queues[e.Key], a); len(r.queues[e.Key]) == 1 {
@@ -145,7 +145,7 @@ func (r *Runner) work(ctx context.Context) {
 			r.mu.Lock()
 			a := r.queues[key][0]
 			r.mu.Unlock()
-			err := r.execute(ctx, a.Event)
+			err := r.execute(ctx, a.event)
 			if ctx.Err() != nil && err != nil {
 				return // the end has ended the command
 			}
@@ -157,13 +157,13 @@ func (r *Runner) work(ctx context.Context) {
 // ended makes way for the next event of the object, or tries again later.
 func (r *Runner) ended(a *attempt, err error) {
 	if err == nil {
-		a.Done()
+		a.event.Done()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.queues[a.Key] = r.queues[a.Key][1:]; len(r.queues[a.Key]) > 0 {
-			r.ready <- a.Key
+		if r.queues[a.event.Key] = r.queues[a.event.Key][1:]; len(r.queues[a.event.Key]) > 0 {
+			r.ready <- a.event.Key
 		} else {
-			delete(r.queues, a.Key)
+			delete(r.queues, a.event.Key)
 		}
 		<-r.slots
 		return
@@ -177,17 +177,17 @@ func (r *Runner) ended(a *attempt, err error) {
 		r.fail(lost.error)
 		return
 	case a.failures > r.options.Retries && r.options.Retries > 0:
-		r.fail(&FailedError{a.Key, err})
+		r.fail(&FailedError{a.event.Key, err})
 		return
 	}
 	pause := a.backoff.Step()
-	r.options.Failed(a.Event, err, pause)
+	r.options.Failed(a.event, err, pause)
 	var t *time.Timer
 	t = time.AfterFunc(pause, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.timers, t)
-		r.ready <- a.Key
+		r.ready <- a.event.Key
 	})
 	r.timers[t] = true
 }

@@ -17,20 +17,25 @@ import (
 // terminal interprets control characters and directions. In JSON they occur only within strings, so that the value
 // remains the same. It remembers the first error, because lost output must not look like success.
 type Output struct {
+	to     *sink
+	status *statusLine // of the terminal; never nil
+	buf    []byte      // of Write
+}
+
+// sink is where an output goes.
+type sink struct {
 	w         io.Writer
 	ended     <-chan struct{}            // closed by a signal
 	size      func() (columns, rows int) // nil if w is no terminal
 	sequences bool                       // w interprets escape sequences
 	color     bool
-	status    *statusLine // of the terminal; never nil
-	buf       []byte      // of Write
-	err       error
+	err       error // the first one; statusLine.mu guards it
 }
 
 func newOutput(w io.Writer, ended <-chan struct{}) *Output {
-	o := &Output{w: w, ended: ended, size: sizeOf(w), status: &statusLine{}}
-	o.sequences = o.size != nil && os.Getenv("TERM") != "dumb"
-	return o
+	to := &sink{w: w, ended: ended, size: sizeOf(w)}
+	to.sequences = to.size != nil && os.Getenv("TERM") != "dumb"
+	return &Output{to: to, status: &statusLine{}}
 }
 
 // outputOf returns w as an Output.
@@ -48,15 +53,15 @@ var ErrUnread = errors.New("nobody has read the output")
 func (o *Output) Err() error {
 	o.status.mu.Lock()
 	defer o.status.mu.Unlock()
-	return o.err
+	return o.to.err
 }
 
 // Write returns at most 250 ms after a signal, even if nobody reads what has been written.
 func (o *Output) Write(b []byte) (int, error) {
 	o.status.mu.Lock()
 	defer o.status.mu.Unlock()
-	if o.err != nil {
-		return 0, o.err
+	if o.to.err != nil {
+		return 0, o.to.err
 	}
 	o.buf = AppendEscaped(o.buf[:0], string(b), "\n\t")
 	if err := o.print(o.buf); err != nil {
@@ -75,10 +80,10 @@ func (o *Output) writeEscaped(b []byte) error {
 // Raw returns a writer for output that must pass as it is: control characters are not escaped.
 func (o *Output) Raw() io.Writer { return raw{o} }
 
-type raw struct{ *Output }
+type raw struct{ to *Output }
 
 func (r raw) Write(b []byte) (int, error) {
-	if err := r.writeEscaped(b); err != nil {
+	if err := r.to.writeEscaped(b); err != nil {
 		return 0, err
 	}
 	return len(b), nil
@@ -86,7 +91,7 @@ func (r raw) Write(b []byte) (int, error) {
 
 func (o *Output) print(b []byte) error {
 	o.status.erase()
-	if err := o.send(b); err != nil {
+	if err := o.status.send(o.to, b); err != nil {
 		return err
 	}
 	if len(b) > 0 {
@@ -97,32 +102,32 @@ func (o *Output) print(b []byte) error {
 }
 
 // send writes b, unless something before it was lost.
-func (o *Output) send(b []byte) error {
-	if o.err != nil {
-		return o.err
+func (l *statusLine) send(to *sink, b []byte) error {
+	if to.err != nil {
+		return to.err
 	}
 	err := ErrUnread
-	if !o.status.unread {
-		err = o.tryToSend(b)
+	if !l.unread {
+		err = to.tryToSend(b)
 	}
 	if err != nil {
-		o.status.unread = errors.Is(err, ErrUnread)
-		o.err = fmt.Errorf("can't write the output: %w", err)
+		l.unread = errors.Is(err, ErrUnread)
+		to.err = fmt.Errorf("can't write the output: %w", err)
 	}
-	return o.err
+	return to.err
 }
 
-func (o *Output) tryToSend(b []byte) error {
+func (s *sink) tryToSend(b []byte) error {
 	const grace = 250 * time.Millisecond
 	written := make(chan error, 1)
 	go func() { // if nobody reads, it remains until the process exits
-		_, err := o.w.Write(b)
+		_, err := s.w.Write(b)
 		written <- err
 	}()
 	select {
 	case err := <-written:
 		return err
-	case <-o.ended:
+	case <-s.ended:
 	}
 	select {
 	case err := <-written:
@@ -132,9 +137,9 @@ func (o *Output) tryToSend(b []byte) error {
 	}
 }
 
-func (o *Output) hasEnded() bool {
+func (s *sink) hasEnded() bool {
 	select {
-	case <-o.ended:
+	case <-s.ended:
 		return true
 	default:
 		return false

@@ -21,10 +21,10 @@ type Screen struct {
 // a method Size() (columns, rows int). Once ended is closed, a write waits at most 250 ms for a reader.
 func New(out, errOut io.Writer, ended <-chan struct{}) *Screen {
 	s := &Screen{Out: newOutput(out, ended), ErrOut: newOutput(errOut, ended)}
-	if s.ErrOut.sequences && !isPipe(out) { // what reads the pipe may print to the same terminal
-		s.ErrOut.status.errOut = s.ErrOut
+	if s.ErrOut.to.sequences && !isPipe(out) { // what reads the pipe may print to the same terminal
+		s.ErrOut.status.errOut = s.ErrOut.to
 	}
-	if s.Out.size != nil && s.ErrOut.size != nil {
+	if s.Out.to.size != nil && s.ErrOut.to.size != nil {
 		s.Out.status = s.ErrOut.status
 	}
 	s.SetColor(Auto)
@@ -34,7 +34,7 @@ func New(out, errOut io.Writer, ended <-chan struct{}) *Screen {
 // SetColor sets for both outputs when colours are used. It must be called before the first write.
 func (s *Screen) SetColor(c Color) {
 	for _, o := range []*Output{s.Out, s.ErrOut} {
-		o.color = c == Always || c != Never && o.sequences && os.Getenv("NO_COLOR") == ""
+		o.to.color = c == Always || c != Never && o.to.sequences && os.Getenv("NO_COLOR") == ""
 	}
 }
 
@@ -66,7 +66,7 @@ func sizeOf(w io.Writer) func() (columns, rows int) {
 // line, even if the terminal has become narrower and has wrapped it.
 type statusLine struct {
 	mu      sync.Mutex // locked while something is written to an output of the terminal
-	errOut  *Output    // nil if there is no status line
+	errOut  *sink      // nil if there is no status line
 	text    string     // escaped; empty if there is nothing to show
 	drawn   string     // what the terminal shows
 	midLine bool       // the last write did not end its line
@@ -102,7 +102,7 @@ func (s *Screen) ShowStatus(text func() string) (hide func()) {
 				l.set(text())
 				continue
 			case <-hidden:
-			case <-s.ErrOut.ended:
+			case <-s.ErrOut.to.ended:
 			}
 			l.set("")
 			return
@@ -134,20 +134,20 @@ func (l *statusLine) draw() {
 	line = string(appendStyled(nil, line, Dim, l.errOut.color))
 	if line != l.drawn {
 		l.drawn = line
-		_ = l.errOut.send([]byte("\r" + autowrapOff + line + eraseBelow + autowrapOn + "\r"))
+		_ = l.send(l.errOut, []byte("\r"+autowrapOff+line+eraseBelow+autowrapOn+"\r"))
 	}
 }
 
 // erase makes way for a write to the terminal.
 func (l *statusLine) erase() {
 	if l.drawn != "" && inForeground(l.errOut.w) { // otherwise the cursor is in a line of the shell
-		_ = l.errOut.send([]byte("\r" + eraseBelow)) // which remembers the error
+		_ = l.send(l.errOut, []byte("\r"+eraseBelow)) // which remembers the error
 	}
 	l.drawn = ""
 }
 
 // columnsAndRows returns the size of a terminal, or 80 and 24 if it does not know.
-func (o *Output) columnsAndRows() (columns, rows int) {
-	columns, rows = o.size()
+func (s *sink) columnsAndRows() (columns, rows int) {
+	columns, rows = s.size()
 	return cmp.Or(max(columns, 0), 80), cmp.Or(max(rows, 0), 24)
 }

@@ -94,7 +94,7 @@ func (t *Table) Row(written func(), cells ...Text) error {
 	t.rows = append(t.rows, row{cells, written})
 	switch {
 	case !t.Live:
-	case t.shown != nil, outputOf(t.Out).size == nil, len(t.rows) == mostRows:
+	case t.shown != nil, outputOf(t.Out).to.size == nil, len(t.rows) == mostRows:
 		return t.flush()
 	case t.timer == nil:
 		t.timer = time.AfterFunc(mostTime, func() { _ = t.Flush() }) // Out returns the error again
@@ -152,13 +152,13 @@ func (t *Table) widen(cells []Text) {
 // layout returns where the columns are now, and whether a header has to show it.
 func (t *Table) layout(out *Output) (l layout, header bool) {
 	width, height := 0, 0
-	if out.size == nil {
+	if out.to.size == nil {
 		l = layout{slices.Clone(t.want), wideGap}
 		for i, w := range l.widths {
 			l.widths[i] = max(w, 3) // as kubectl does
 		}
 	} else {
-		width, height = out.columnsAndRows()
+		width, height = out.to.columnsAndRows()
 		want := slices.Clone(t.want)
 		if last := len(want) - 1; t.isLong(last) {
 			want[last] = min(want[last], leastLast)
@@ -175,7 +175,7 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 	switch {
 	case t.shown == nil:
 		header = true
-	case out.size != nil && l.movedSince(t.shown.header):
+	case out.to.size != nil && l.movedSince(t.shown.header):
 		header = width != t.shown.screen || t.shown.since >= height-1
 	}
 	if header {
@@ -234,7 +234,7 @@ func (l layout) movedSince(before layout) bool {
 
 func (t *Table) appendRow(to []byte, out *Output, l layout, cells []Text) []byte {
 	wraps := t.isLong(len(l.widths) - 1)
-	if out.sequences && !wraps {
+	if out.to.sequences && !wraps {
 		to = append(to, autowrapOff...)
 	}
 	for i, w := range l.widths {
@@ -242,15 +242,15 @@ func (t *Table) appendRow(to []byte, out *Output, l layout, cells []Text) []byte
 		if i < len(cells) {
 			cell = cells[i]
 		}
-		if out.size != nil && !t.isLong(i) {
+		if out.to.size != nil && !t.isLong(i) {
 			cell.Text = cut(cell.Text, w, t.columns[i].Name)
 		}
-		to = appendStyled(to, cell.Text, cell.Style, out.color)
+		to = appendStyled(to, cell.Text, cell.Style, out.to.color)
 		if i < len(l.widths)-1 {
 			to = append(to, strings.Repeat(" ", max(w-cellWidth(cell.Text), 0)+l.gap)...)
 		}
 	}
-	if out.sequences && !wraps {
+	if out.to.sequences && !wraps {
 		to = append(to, autowrapOn...)
 	}
 	return append(to, '\n')

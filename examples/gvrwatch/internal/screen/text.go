@@ -50,7 +50,7 @@ func WriteLine(w io.Writer, texts ...Text) error {
 	var line []byte
 	texts, _ = fitted(o, texts)
 	for _, t := range texts {
-		line = appendStyled(line, t.Text, t.Style, o.color)
+		line = appendStyled(line, t.Text, t.Style, o.to.color)
 	}
 	return o.writeEscaped(append(line, '\n'))
 }
@@ -75,8 +75,8 @@ func fitted(o *Output, texts []Text) (line []Text, fits bool) {
 			widths[i], narrowest[i] = min(widths[i], t.Most), min(widths[i], least)
 		}
 	}
-	if o.size != nil {
-		columns, _ := o.columnsAndRows()
+	if o.to.size != nil {
+		columns, _ := o.to.columnsAndRows()
 		fits = fits && sum(widths) <= columns
 		if !shrink(widths, narrowest, columns) {
 			widths = narrowest

@@ -11,10 +11,10 @@ import (
 
 // frames converts a watch.
 type frames struct {
-	*source
-	objects
-	kind watch.EventType // of the rows
-	rows *json.Decoder   // the rows of the last frame that are not converted yet; nil if there are none
+	source  *source
+	objects objects
+	kind    watch.EventType // of the rows
+	rows    *json.Decoder   // the rows of the last frame that are not converted yet; nil if there are none
 }
 
 // event is an event of a watch. It is a Table if its Object has that kind.
@@ -35,17 +35,17 @@ func (f *frames) step(out *bytes.Buffer) (rest io.Reader, err error) {
 	var text json.RawMessage
 	if f.rows != nil {
 		if f.rows.Decode(&text) == nil {
-			f.frame(out, f.kind, f.object(text, nil))
+			f.frame(out, f.kind, f.objects.object(text, nil))
 		} else { // the bracket at the end
 			f.rows = nil
 		}
 		return nil, nil
 	}
-	if f.Decode(&text) != nil {
-		return f.rest(), nil // no frame, or the end
+	if f.source.Decode(&text) != nil {
+		return f.source.rest(), nil // no frame, or the end
 	}
 	if len(text) > maxIdle {
-		f.shrink()
+		f.source.shrink()
 	}
 	if !f.begin(out, text) {
 		out.Write(text)
@@ -61,7 +61,7 @@ func (f *frames) begin(out *bytes.Buffer, text []byte) bool {
 	if utiljson.Unmarshal(text, &ev) != nil || !isTable(ev.Object.Kind, ev.Object.APIVersion) {
 		return false
 	}
-	f.define(ev.Object.ColumnDefinitions)
+	f.objects.define(ev.Object.ColumnDefinitions)
 	rows := json.NewDecoder(bytes.NewReader(ev.Object.Rows))
 	bracket, _ := rows.Token()
 	some := bracket == json.Delim('[') && rows.More()
@@ -72,7 +72,7 @@ func (f *frames) begin(out *bytes.Buffer, text []byte) bool {
 		if some {
 			_ = rows.Decode(&first) // valid: it was decoded as a part of the event
 		}
-		bookmark := f.object(first, ev.Object.Metadata)
+		bookmark := f.objects.object(first, ev.Object.Metadata)
 		bookmark.Cells = nil
 		f.frame(out, ev.Type, bookmark)
 		return true
@@ -87,6 +87,6 @@ func (f *frames) begin(out *bytes.Buffer, text []byte) bool {
 
 func (f *frames) frame(out *bytes.Buffer, kind watch.EventType, r row) {
 	out.WriteString(`{"type":"` + string(kind) + `","object":`)
-	f.write(out, r)
+	f.objects.write(out, r)
 	out.WriteString("}\n")
 }

@@ -15,8 +15,8 @@ var (
 
 // list converts a list. It decodes one row at a time.
 type list struct {
-	*source
-	objects
+	source     *source
+	objects    objects
 	separator  string // before the next member, or the next item
 	kind       string // of the answer
 	apiVersion string
@@ -28,27 +28,27 @@ type list struct {
 // is no Table, or that does not show before its rows, all of it passes unchanged. So does the rest from a row that is
 // too large: the client refuses it, and says why.
 func (l *list) step(out *bytes.Buffer) (rest io.Reader, err error) {
-	if l.keep {
+	if l.source.keep {
 		if !l.begin(out) {
 			out.Reset()
-			return l.whole(), nil
+			return l.source.whole(), nil
 		}
-		l.keep, l.kept = false, nil
+		l.source.keep, l.source.kept = false, nil
 	}
 	switch {
-	case l.inRows && l.More():
+	case l.inRows && l.source.More():
 		return l.row(out)
 	case l.inRows:
 		l.inRows, l.separator = false, ","
 		err = l.bracket(out)
-	case l.More():
+	case l.source.More():
 		err = l.member(out)
 	default:
 		switch err = l.bracket(out); {
 		case err == nil && !l.hasRows:
 			err = errNoRows // an empty list would mean that nothing exists
 		case err == nil:
-			return l.rest(), nil
+			return l.source.rest(), nil
 		}
 	}
 	return nil, complete(err)
@@ -56,11 +56,11 @@ func (l *list) step(out *bytes.Buffer) (rest io.Reader, err error) {
 
 // begin converts the members up to kind and apiVersion. It returns false if the answer is no Table.
 func (l *list) begin(out *bytes.Buffer) bool {
-	if bracket, _ := l.Token(); bracket != json.Delim('{') {
+	if bracket, _ := l.source.Token(); bracket != json.Delim('{') {
 		return false
 	}
 	for l.kind == "" || l.apiVersion == "" {
-		if !l.More() || l.member(out) != nil {
+		if !l.source.More() || l.member(out) != nil {
 			return false
 		}
 	}
@@ -69,7 +69,7 @@ func (l *list) begin(out *bytes.Buffer) bool {
 
 // member converts a member of the list, but of the rows only the bracket.
 func (l *list) member(out *bytes.Buffer) error {
-	token, err := l.Token()
+	token, err := l.source.Token()
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (l *list) member(out *bytes.Buffer) error {
 		return l.beginRows(out)
 	}
 	var value json.RawMessage
-	if err := l.Decode(&value); err != nil {
+	if err := l.source.Decode(&value); err != nil {
 		return err
 	}
 	switch name {
@@ -89,7 +89,7 @@ func (l *list) member(out *bytes.Buffer) error {
 		err = json.Unmarshal(value, &l.apiVersion)
 	case "metadata": // as it is
 	case "columnDefinitions":
-		l.define(value)
+		l.objects.define(value)
 		return nil
 	default:
 		return nil
@@ -106,7 +106,7 @@ func (l *list) beginRows(out *bytes.Buffer) error {
 	}
 	l.hasRows = true
 	l.separate(out)
-	switch bracket, err := l.Token(); {
+	switch bracket, err := l.source.Token(); {
 	case err != nil:
 		return err
 	case bracket == json.Delim('['):
@@ -122,15 +122,15 @@ func (l *list) beginRows(out *bytes.Buffer) error {
 
 func (l *list) row(out *bytes.Buffer) (rest io.Reader, err error) {
 	var text json.RawMessage
-	switch err := l.Decode(&text); {
+	switch err := l.source.Decode(&text); {
 	case err == errValueTooLarge:
 		l.separate(out)
-		return l.rest(), nil
+		return l.source.rest(), nil
 	case err != nil:
 		return nil, complete(err)
 	}
 	l.separate(out)
-	l.write(out, l.object(text, nil))
+	l.objects.write(out, l.objects.object(text, nil))
 	return nil, nil
 }
 
@@ -141,7 +141,7 @@ func (l *list) separate(out *bytes.Buffer) {
 
 // bracket reads a closing bracket and appends it.
 func (l *list) bracket(out *bytes.Buffer) error {
-	bracket, err := l.Token()
+	bracket, err := l.source.Token()
 	if err == nil {
 		fmt.Fprint(out, bracket)
 	}

@@ -87,7 +87,7 @@ func newBody(from io.ReadCloser, watch bool, o objects) *body {
 		return &body{Closer: from, converter: &frames{source: newSource(from, math.MaxInt64), objects: o}}
 	}
 	l := &list{source: newSource(from, maxList), objects: o, separator: "{"}
-	l.keep = true
+	l.source.keep = true
 	return &body{Closer: from, converter: l}
 }
 
