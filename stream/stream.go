@@ -22,6 +22,7 @@ import (
 
 // Stream watches one resource, across the cluster or in some namespaces. Its methods may be called from any goroutine.
 type Stream struct {
+	client   dynamic.Interface
 	resource gvr.Resource
 	options  Options
 	target   *sequence.Target
@@ -57,7 +58,7 @@ func New(c dynamic.Interface, r gvr.Resource, opts *Options) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{resource: r, options: o, target: newTarget(c, r, o)}, nil
+	return &Stream{client: c, resource: r, options: o, target: newTarget(c, r, o)}, nil
 }
 
 // Resource returns the watched resource.
@@ -112,10 +113,10 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 		return err
 	}
 	defer session.End()
-	pace, release := client.PaceOf(s.target.Client)
+	pace, release := client.PaceOf(s.client)
 	defer release()
 	active.shared = &sequence.Run{
-		Rules: active.rules(), Pace: pace, Session: session, Lists: h.Lists,
+		Client: s.client, Rules: active.rules(), Pace: pace, Session: session, Lists: h.Lists,
 		Bookmarks: r.Bookmarks, EveryBookmark: h.Bookmarks, Workers: s.allWorkers,
 	}
 	returned := false

@@ -15,7 +15,7 @@ import (
 // newTarget returns what a Stream watches, for package sequence.
 func newTarget(c dynamic.Interface, r gvr.Resource, o Options) *sequence.Target {
 	config := sequence.Config{
-		Client: c, Fake: client.IsFake(c), Resource: r,
+		Fake: client.IsFake(c), Resource: r,
 		LabelSelector: o.LabelSelector, FieldSelector: o.FieldSelector,
 		Objects:  client.Objects(o.Objects),
 		Requests: sequence.Requests(o.Requests),

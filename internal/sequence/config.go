@@ -22,8 +22,7 @@ import (
 
 // Config is what a Stream watches, and how. Package stream has checked it, and set the defaults.
 type Config struct {
-	Client        dynamic.Interface
-	Fake          bool // Client is client-go's dynamic fake
+	Fake          bool // the client is client-go's dynamic fake
 	Resource      gvr.Resource
 	LabelSelector string
 	FieldSelector string
@@ -101,6 +100,7 @@ func NewTarget(c Config) *Target { return &Target{Config: c, typeMeta: typeMetaO
 
 // Run is what the Workers of one run share.
 type Run struct {
+	Client  dynamic.Interface
 	Rules   protocol.Rules // those that stream.Run determines
 	Pace    *pace.Client   // bounds the requests of all Streams of the client
 	Session *acks.Session  // nil without a checkpoint

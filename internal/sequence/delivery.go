@@ -18,13 +18,14 @@ import (
 // delivery carries out what the protocol decides about the objects in the inbox.
 type delivery struct {
 	target *Target
-	run    *Run
 	door   Door
 	log    *slog.Logger
 	inbox  *inbox
 	index  *index.Index
 	acking acking
 	report *report
+	// bookmarks emits BOOKMARK, and everyBookmark also those that do not advance the version.
+	bookmarks, everyBookmark bool
 
 	step       Step      // the one that is emitted
 	movesTo    string    // the version of the sequence after the current event
@@ -176,11 +177,11 @@ func (d *delivery) reached(ctx context.Context, r protocol.Reached) error {
 			return err
 		}
 	case protocol.Bookmark:
-		if !d.run.Bookmarks && !d.run.EveryBookmark {
+		if !d.bookmarks && !d.everyBookmark {
 			return nil
 		}
 	case protocol.BookmarkAgain:
-		if !d.run.EveryBookmark {
+		if !d.everyBookmark {
 			return nil
 		}
 	}

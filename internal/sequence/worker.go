@@ -38,14 +38,15 @@ func New(t *Target, r *Run, namespace string, d Door) *Worker {
 	w.report.namespace, w.report.changed, w.report.objects = namespace, t.Hooks.StatusChanged, known.Len
 	w.requests = requests{
 		scope: scope{t, namespace, log}, inbox: &w.inbox, knows: known.HasName, buffered: acking.writesAhead,
-		reader: client.For(t.Client, t.Resource.GroupVersionResource, namespace),
+		reader: client.For(r.Client, t.Resource.GroupVersionResource, namespace),
 	}
 	w.pacing = pacing{
 		giveUpAfter: t.Requests.GiveUpAfter, between: t.Between, shared: r.Pace, lists: r.Lists, report: &w.report,
 		log: log,
 	}
 	w.delivery = delivery{
-		target: t, run: r, door: d, log: log, inbox: &w.inbox, index: known, acking: acking, report: &w.report,
+		target: t, door: d, log: log, inbox: &w.inbox, index: known, acking: acking, report: &w.report,
+		bookmarks: r.Bookmarks, everyBookmark: r.EveryBookmark,
 	}
 	w.report.restart("", place{})
 	return w
