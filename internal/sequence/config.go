@@ -75,6 +75,20 @@ func hook[T any](f func(T), with T) {
 	}
 }
 
+// logger logs what happens to a Worker. It gives the attributes at each call: handlers that wrap another often forget to
+// wrap what WithAttrs returns.
+type logger struct {
+	to        *slog.Logger
+	resource  string
+	namespace string
+}
+
+func (l logger) log(ctx context.Context, level slog.Level, message string, args ...any) {
+	if l.to.Enabled(ctx, level) {
+		l.to.Log(ctx, level, message, append([]any{"resource", l.resource, "namespace", l.namespace}, args...)...)
+	}
+}
+
 // Errors make the errors that the caller of a Stream sees.
 type Errors struct {
 	Request func(verb, namespace string, cause error) error

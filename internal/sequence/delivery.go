@@ -19,7 +19,7 @@ import (
 type delivery struct {
 	target *Target
 	door   Door
-	log    *slog.Logger
+	log    logger
 	inbox  *inbox
 	index  *index.Index
 	acking acking
@@ -55,7 +55,7 @@ func (d *delivery) inTurn(ctx context.Context, f func() error) error {
 func (d *delivery) outputs(ctx context.Context, out protocol.Outputs) (err error) {
 	if cause := out.NoInitialEvents; cause != nil {
 		d.target.noInitialEvents.Store(true)
-		d.log.DebugContext(ctx, "the server has no streaming lists: reading pages from now on", "cause", cause)
+		d.log.log(ctx, slog.LevelDebug, "the server has no streaming lists: reading pages from now on", "cause", cause)
 	}
 	if out.Gap != nil {
 		err = d.inTurn(ctx, func() error { return d.gap(out.Gap) })
@@ -187,7 +187,7 @@ func (d *delivery) reached(ctx context.Context, r protocol.Reached) error {
 	}
 	return d.inTurn(ctx, func() error {
 		if kind == Synced {
-			d.log.DebugContext(ctx, "synced", "resourceVersion", r.Version)
+			d.log.log(ctx, slog.LevelDebug, "synced", "resourceVersion", r.Version)
 			d.upToDateAt = time.Now()
 			d.report.synced()
 		}

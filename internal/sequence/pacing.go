@@ -31,7 +31,7 @@ type pacing struct {
 	shared      *pace.Client
 	lists       *host.Lists // may be nil
 	report      *report
-	log         *slog.Logger
+	log         logger
 
 	slot   *host.Slot // to read a snapshot; nil for none
 	health health
@@ -131,7 +131,7 @@ func (p *pacing) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
 	began := time.Now()
 	p.report.waiting(s, began.Add(d))
 	h.warned = true
-	p.log.WarnContext(ctx, "trying again after a failure", "after", d, "error", s.Cause.Err)
+	p.log.log(ctx, slog.LevelWarn, "trying again after a failure", "after", d, "error", s.Cause.Err)
 	recovered := h.recovered // nil if the server has refused the request
 	if s.Cause.RetryAfter > 0 {
 		recovered = nil
@@ -160,7 +160,7 @@ func backoff(s protocol.Waiting) (least, most time.Duration) {
 func (p *pacing) watchingAgain(ctx context.Context, version string) {
 	if p.health.warned {
 		p.health.warned = false
-		p.log.InfoContext(ctx, "watching again", "resourceVersion", version)
+		p.log.log(ctx, slog.LevelInfo, "watching again", "resourceVersion", version)
 	}
 }
 

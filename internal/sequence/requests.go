@@ -57,7 +57,7 @@ type requests struct {
 type scope struct {
 	target    *Target
 	namespace string
-	log       *slog.Logger
+	log       logger
 }
 
 // list reads the page of a token. It returns how long the request took.
@@ -103,7 +103,7 @@ func (r *requests) requestPage(ctx context.Context, o metav1.ListOptions, timeou
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, client.ErrNoAnswer)
 	defer cancel()
 	o.LabelSelector, o.FieldSelector = r.scope.target.LabelSelector, r.scope.target.FieldSelector
-	r.scope.log.DebugContext(ctx, "listing", "limit", o.Limit, "continue", o.Continue != "")
+	r.scope.log.log(ctx, slog.LevelDebug, "listing", "limit", o.Limit, "continue", o.Continue != "")
 	list, err := r.reader.List(ctx, o, r.hints())
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -177,7 +177,7 @@ func (r *requests) connect(
 		o.ResourceVersion, o.SendInitialEvents = "", &all
 		o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
-	r.scope.log.DebugContext(ctx, "watching",
+	r.scope.log.log(ctx, slog.LevelDebug, "watching",
 		"resourceVersion", o.ResourceVersion, "initialEvents", initial, "lifetime", lifetime)
 	began := time.Now()
 	in := r.open(ctx, o, lifetime, timeout)

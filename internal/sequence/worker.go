@@ -29,7 +29,7 @@ type Worker struct {
 // New returns a Worker for a namespace, or for the whole cluster if that is empty.
 func New(t *Target, r *Run, namespace string, d Door) *Worker {
 	w := &Worker{target: t, run: r, state: protocol.Stopped{}}
-	log := t.Logger.With("resource", t.Resource.String(), "namespace", namespace)
+	log := logger{t.Logger, t.Resource.String(), namespace}
 	var acking acking
 	if r.Session != nil {
 		acking.progress, acking.report = r.Session.Progress(namespace), &w.report
