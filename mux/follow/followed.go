@@ -2,47 +2,33 @@ package follow
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// followed is the mux.Source of a followed resource. Its sequence consists of runs of several Streams, one after the
-// other. A new run begins when the resource is served again or in another version, when its watch moves between the
-// cluster and single namespaces, and after a failure. Each run resumes where the one before it ended.
+// followed is a followed resource, and its mux.Source. Each of its parts is changed by one side: what is wanted by
+// discovery, the run by the sequence. All sides report (setState). The methods are in the order of the sides.
 type followed struct {
-	follower *follower
-	key      string
-	changed  wait.Signal // what is wanted of the resource may have changed
+	common  *common
+	key     string
+	changed wait.Signal // what is wanted of the resource may have changed: discovery and the rights send it
 
 	mu       sync.Mutex
 	served   served
+	last     lastRun
 	status   ResourceStatus
 	reported []string // the namespaces that were reported last
-	last     lastRun
-	refused  map[string]bool // namespaces, since they were watched last
 
-	cursor cursor // used by the goroutine of the source only
+	cursor cursor // used by the sequence only, and when the source has been removed
 }
 
-// sequence is what is kept of a resource that is gone, so that its sequence goes on if it is served again.
-type sequence struct {
-	cursor      cursor
-	incarnation int
-	dropped     bool // it was Dropped, so that it does not go on
-}
-
-// served is how a resource is served.
+// served is how a resource is served. Discovery changes it, and a run whose resource is gone (rediscover).
 type served struct {
 	resource gvr.Resource // in the version that is served, or was last
 	now      bool
@@ -50,33 +36,28 @@ type served struct {
 	unknown  bool // discovery has not reported it since the last run of the Mux
 }
 
-// lastRun is the active streamRun of a resource, or else the last one.
+// lastRun is the active streamRun of a resource, or else the last one. The sequence changes it.
 type lastRun struct {
-	stream *stream.Stream // nil before the first
-	active bool
-	synced bool // the run is active and has delivered SYNCED
-	idle   bool // there is nothing to watch
-	ended  bool // the source has ended in this run of the Mux, and goes on at its cursor if it is started again
-}
-
-// cursor is where the next streamRun begins.
-type cursor struct {
-	position  *checkpoint.Position // where the last run ended; nil for none
-	delivered bool                 // an event, so that a position is worth keeping
-	synced    bool                 // SYNCED was delivered, and no GAP since
-	failures  int                  // runs that failed in a row
+	stream  *stream.Stream // nil before the first
+	active  bool
+	synced  bool            // the run is active and has delivered SYNCED
+	idle    bool            // there is nothing to watch
+	ended   bool            // the sequence has ended in this run of the Mux, and goes on at its cursor if it is started again
+	refused map[string]bool // namespaces, since they were watched last
 }
 
 // newFollowed returns the source of a resource. before is zero unless the resource was followed before in this run of
 // the Mux.
-func newFollowed(f *follower, r gvr.Resource, initial bool, before sequence) *followed {
+func newFollowed(c *common, r gvr.Resource, initial bool, before kept) *followed {
 	return &followed{
-		follower: f, key: r.GroupResource().String(), changed: wait.NewSignal(), refused: map[string]bool{},
+		common: c, key: r.GroupResource().String(), changed: wait.NewSignal(),
 		served: served{resource: r, now: true, initial: initial},
 		status: ResourceStatus{Resource: r, State: Starting, Since: time.Now(), Incarnation: before.incarnation + 1},
-		last:   lastRun{ended: before.incarnation > 0}, cursor: before.cursor,
+		last:   lastRun{ended: before.incarnation > 0, refused: map[string]bool{}}, cursor: before.cursor,
 	}
 }
+
+// The Mux calls Key, Status and Events.
 
 func (s *followed) Key() string { return s.key }
 
@@ -92,183 +73,220 @@ func (s *followed) Status() stream.Status {
 }
 
 func (s *followed) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
-	return func(yield func(stream.Event, error) bool) {
-		s.mu.Lock()
-		if !s.last.ended { // else it goes on
-			s.last.stream, s.refused, s.cursor = nil, map[string]bool{}, cursor{}
-		}
-		s.mu.Unlock()
-		failed := true // also if the Stream panics
-		defer func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.last.ended = failed && !s.served.unknown
-		}()
-		for {
-			resource, namespaces, err := s.await(ctx)
-			if err == nil {
-				var ok bool
-				if ok, err = s.watch(ctx, resource, namespaces, yield); !ok {
-					failed = false
-					return
-				}
-			}
-			if ctx.Err() != nil {
-				err, failed = context.Cause(ctx), false
-			}
-			if err != nil {
-				yield(stream.Event{}, err)
-				return
-			}
-		}
+	return func(yield func(stream.Event, error) bool) { (&sequence{s, &s.cursor}).run(ctx, yield) }
+}
+
+// Discovery calls serve, remove and complete, and at the end of a run of the Mux reset.
+
+// serve records that a resource is served, and how. It reports whether this is the first time in this run of the Mux.
+func (s *followed) serve(r gvr.Resource, initial bool) (first bool) {
+	s.mu.Lock()
+	again, first := !s.served.now, s.served.unknown
+	if first {
+		s.status = ResourceStatus{State: Gone}
+	}
+	if again {
+		s.status.Incarnation++
+	}
+	s.served = served{resource: r, now: true, initial: initial}
+	s.status.Resource = r
+	synced, namespaces := s.last.active && s.last.synced, s.status.Namespaces
+	s.mu.Unlock()
+	switch {
+	case again && synced: // its watch is still open
+		s.setWatching(r, namespaces, s.refusedNow())
+	case again:
+		s.setState(Starting, nil)
+	}
+	s.changed.Send()
+	return first
+}
+
+// remove records that a resource is no longer served or, with a reason, is no longer to be watched.
+func (s *followed) remove(reason error) {
+	s.mu.Lock()
+	r := s.served.resource
+	s.served.now = false
+	s.mu.Unlock()
+	s.common.rights.forget(r.GroupResource())
+	s.setState(Gone, reason)
+	s.changed.Send()
+}
+
+// complete is called once everything that is served at the beginning of a run of the Mux is known.
+func (s *followed) complete() {
+	s.mu.Lock()
+	unknown := s.served.unknown
+	s.served.unknown = false
+	s.mu.Unlock()
+	if unknown {
+		s.setState(Gone, nil)
 	}
 }
 
-// await waits until there is something to watch.
-func (s *followed) await(ctx context.Context) (gvr.Resource, []string, error) {
-	for {
-		if ctx.Err() != nil {
-			return gvr.Resource{}, nil, context.Cause(ctx)
-		}
-		resource, namespaces, ok := s.wanted()
-		if ok {
-			return resource, namespaces, nil
-		}
-		if !s.follower.rights.pending(resource.GroupResource()) {
-			s.nowhere()
-		}
-		s.setIdle(true)
-		select {
-		case <-s.changed:
-		case <-ctx.Done():
-		}
-		s.setIdle(false)
-	}
-}
-
-// watch is one streamRun. It returns false if the loop was left, and an error that is final.
-func (s *followed) watch(
-	ctx context.Context, resource gvr.Resource, namespaces []string, yield func(stream.Event, error) bool,
-) (bool, error) {
-	sr, err := s.newRun(resource, namespaces)
-	if err != nil {
-		return true, err
-	}
-	resumes := s.cursor.resumesIn(namespaces)
-	o := host.Run{Start: s.start(), Lists: s.follower.sources.lists, Namespaces: sr.namespaces,
-		Again: s.cursor.delivered}
-	runCtx, cancel := context.WithCancelCause(ctx)
-	var running sync.WaitGroup
-	s.setActive(true)
-	defer s.setActive(false)
-	running.Go(func() { sr.supervise(runCtx, cancel) })
-	defer running.Wait()
-	defer cancel(errRunOver)
-	for ev, runErr := range sr.sequence.Host(runCtx, o) {
-		if runErr != nil && runErr != errRunOver {
-			err = runErr
-		}
-		if runErr != nil {
-			break
-		}
-		s.cursor.delivered = true
-		switch ev.Type {
-		case stream.Gap:
-			s.cursor.synced, resumes = false, false
-		case stream.Synced:
-			s.cursor.failures, s.cursor.synced = 0, true
-			if resumes && slices.Equal(s.getStatus().Namespaces, namespaces) { // the loop has it from the run before
-				resumes = false
-				ev.Ack()
-				s.watching(sr)
-				continue
-			}
-		}
-		if !sr.deliver(ev, yield) {
-			return false, nil
-		}
-		if ev.Type == stream.Synced {
-			s.watching(sr)
-			s.follower.checkSynced()
-		}
-	}
-	if p := s.endPosition(ctx, sr); s.cursor.delivered { // else the next run is the first one
-		s.cursor.position = p
-	}
-	return true, s.handleEnd(ctx, resource, err)
-}
-
-// endPosition returns where a run that has delivered something has ended; nil for the beginning.
-func (s *followed) endPosition(ctx context.Context, sr *streamRun) *checkpoint.Position {
-	p := sr.stream.Position()
-	if sr.run.Checkpoint != nil {
-		p.Objects = nil         // the checkpoint has them
-		if !sr.awaitAcks(ctx) { // the next run resumes from the checkpoint, and so does not skip what was not acked
-			s.cursor.synced, p.ResourceVersions = false, nil
-		}
-	}
-	if len(p.ResourceVersions)+len(p.Objects) == 0 {
-		return nil
-	}
-	return &p
-}
-
-// resumesIn reports whether everything that the next run watches is synced.
-func (c *cursor) resumesIn(namespaces []string) bool {
-	if !c.synced || c.position == nil {
-		return false
-	}
-	if len(namespaces) == 0 {
-		namespaces = []string{""}
-	}
-	return !slices.ContainsFunc(namespaces, func(n string) bool { rv, _ := c.position.At(n); return rv == "" })
-}
-
-// start returns where the next run begins; nil is where the options say.
-func (s *followed) start() func() *checkpoint.Position {
-	if s.cursor.position != nil {
-		return func() *checkpoint.Position {
-			from := s.cursor.position
-			s.cursor.position = nil // it can be large, and the Stream has it now
-			return from
-		}
-	}
+// reset prepares for the next run of the Mux, which discovers what is served.
+func (s *followed) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.served.initial {
-		return nil
-	}
-	return func() *checkpoint.Position { return nil } // all objects of a resource that was added later are new
+	s.served.now, s.served.unknown, s.last.ended = false, true, false
 }
 
-// handleEnd handles the end of a run. It returns an error that is final.
-func (s *followed) handleEnd(ctx context.Context, r gvr.Resource, err error) error {
-	var refused *stream.RequestError
-	var gap *stream.GapError
-	var gaveUp *stream.GaveUpError
-	switch {
-	case ctx.Err() != nil, err == nil:
-		return nil
-	case errors.As(err, &gap): // the position can't be resumed
-		s.cursor.position, s.cursor.synced = nil, false
-		return err
-	case errors.As(err, &gaveUp), !errors.As(err, &refused):
-		return err
-	case apierrors.IsForbidden(err):
-		s.forbidden(r, refused.Namespace, err)
-	case apierrors.IsNotFound(err):
-		s.rediscover(ctx, s.cursor.failures == 0)
-		s.backOff(ctx, err, Gone, 500*time.Millisecond, 10*time.Second)
-	default:
-		s.backOff(ctx, err, Failing, 5*time.Second, 5*time.Minute)
-	}
-	return nil
+// The follower asks getStatus, isGone and hasSynced, from any goroutine.
+
+// getStatus returns a copy.
+func (s *followed) getStatus() ResourceStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := s.status
+	status.Namespaces = slices.Clone(status.Namespaces)
+	return status
 }
 
-// backOff waits before the next run, or until something changes.
-func (s *followed) backOff(ctx context.Context, err error, state State, first, most time.Duration) {
-	s.setState(state, err)
-	s.cursor.failures++
-	delay := wait.Doubled(s.cursor.failures, first, most)
-	wait.Sleep(ctx, wait.Between(delay/2, delay), s.changed)
+// isGone reports whether a resource has not been served for a time, and whether it is idle: there is nothing to watch,
+// and so nothing more will be delivered.
+func (s *followed) isGone(since time.Duration) (gone, idle bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone = !s.served.now && !s.served.unknown && s.status.State == Gone && time.Since(s.status.Since) >= since
+	return gone, s.last.idle
+}
+
+// hasSynced reports whether Options.UntilSynced need not wait for the resource.
+func (s *followed) hasSynced() bool {
+	s.mu.Lock()
+	run, state, namespaces := s.last, s.status.State, s.status.Namespaces
+	s.mu.Unlock()
+	switch state {
+	case Starting:
+		return false
+	case Forbidden:
+		if s.common.rights.unresolved() {
+			return false
+		}
+		_, wanted, ok := s.wanted()
+		return !run.active && !ok || run.synced && slices.Equal(wanted, namespaces)
+	}
+	return true
+}
+
+// The goroutines of the sequence call the following.
+
+// wanted returns what is to be watched now, and false if nothing can be.
+func (s *followed) wanted() (r gvr.Resource, namespaces []string, ok bool) {
+	s.mu.Lock()
+	r, served, last := s.served.resource, s.served.now, s.last.stream
+	s.mu.Unlock()
+	if !served {
+		return r, nil, false
+	}
+	everywhere, allowed := s.common.rights.allowed(r.GroupResource())
+	if everywhere {
+		return r, s.common.selection.scope(r), true
+	}
+	if s.common.rights.pending(r.GroupResource()) {
+		return r, nil, false
+	}
+	if last != nil {
+		allowed = append(allowed, s.staying(last.Status(), allowed)...)
+		slices.Sort(allowed)
+	}
+	return r, allowed, len(allowed) > 0
+}
+
+// staying returns namespaces that are still watched although the rights no longer allow it: an open watch may go on,
+// and when a namespace is deleted, the rights in it may be deleted before its objects. Such a namespace stays until its
+// watch is refused, or until it is deleted and DELETED of all its objects has been delivered.
+func (s *followed) staying(st stream.Status, allowed []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var staying []string
+	for _, one := range perNamespace(st) {
+		n := one.Namespace
+		if n != "" && !s.last.refused[n] && !slices.Contains(allowed, n) &&
+			(one.Objects > 0 || s.common.rights.exists(n)) {
+			staying = append(staying, n)
+		}
+	}
+	return staying
+}
+
+// forbidden handles a refusal to let the resource be watched in a namespace, or across the cluster.
+func (s *followed) forbidden(r gvr.Resource, namespace string, err error) {
+	s.setState(Forbidden, err)
+	s.mu.Lock()
+	s.last.refused[namespace] = true
+	s.mu.Unlock()
+	s.common.rights.deny(r, namespace, s.changed.Send)
+}
+
+// rediscover finds out how a resource that has turned out to be gone is served now. With refresh the Resolver asks the
+// server first.
+func (s *followed) rediscover(ctx context.Context, refresh bool) {
+	s.mu.Lock()
+	r := s.served.resource
+	s.mu.Unlock()
+	if refresh {
+		s.common.resolver.Refresh()
+	}
+	next := s.common.otherVersion(ctx, r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.served.now && s.served.resource.Version == r.Version { // discovery has reported nothing else meanwhile
+		s.served.resource, s.status.Resource = next, next
+	}
+}
+
+func (s *followed) isServed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.served.now
+}
+
+// refusedNow returns the namespaces, or the cluster (""), whose watches are refused at this moment.
+func (s *followed) refusedNow() []string {
+	var refused []string
+	for _, one := range perNamespace(s.Status()) {
+		if one.State == stream.Forbidden {
+			refused = append(refused, one.Namespace)
+		}
+	}
+	return refused
+}
+
+// perNamespace returns the Status of each namespace that is watched, or that of the cluster.
+func perNamespace(st stream.Status) []stream.Status {
+	if len(st.Namespaces) == 0 {
+		return []stream.Status{st}
+	}
+	return st.Namespaces
+}
+
+// setWatching sets the state of a resource that is SYNCED in these namespaces.
+func (s *followed) setWatching(r gvr.Resource, namespaces, refused []string) {
+	everything := slices.Equal(namespaces, s.common.selection.scope(r))
+	if everything && len(refused) == 0 && !s.common.rights.pending(r.GroupResource()) {
+		s.common.rights.forget(r.GroupResource())
+		s.setState(Watching, nil)
+	} else {
+		s.setState(Forbidden, nil) // in other namespaces; the cause stays
+	}
+}
+
+// setState sets a state. If the state stays the same, a nil cause keeps the old cause.
+func (s *followed) setState(state State, cause error) {
+	s.mu.Lock()
+	old := s.status
+	if state != old.State {
+		s.status.State, s.status.Since, s.status.Cause = state, time.Now(), cause
+	} else if cause != nil {
+		s.status.Cause = cause
+	}
+	now := s.status
+	now.Namespaces = slices.Clone(now.Namespaces)
+	changed := now.State != old.State || !slices.Equal(now.Namespaces, s.reported)
+	s.reported = now.Namespaces
+	s.mu.Unlock()
+	if changed {
+		s.common.report(now)
+	}
 }
