@@ -135,26 +135,24 @@ func (m *Mux) loop(ctx context.Context, yield func(stream.Event, error) bool) er
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := m.open(inner, cancel)
-	if r == nil {
+	r := &activeRun{options: m.options, lists: m.lists, control: m.control, sources: m.sources, cancel: cancel}
+	if !m.open(inner, r) {
 		return stream.ErrBusy
 	}
 	defer m.close(r)
 	return r.loop(ctx, yield)
 }
 
-// open begins a run. It returns nil if one is active.
-func (m *Mux) open(ctx context.Context, cancel context.CancelCauseFunc) *activeRun {
+// open begins a run. It returns false if one is active.
+func (m *Mux) open(ctx context.Context, r *activeRun) bool {
 	m.sources.mu.Lock()
 	defer m.sources.mu.Unlock()
 	if m.active != nil {
-		return nil
+		return false
 	}
-	m.active = &activeRun{
-		options: m.options, lists: m.lists, control: m.control, sources: m.sources, cancel: cancel,
-	}
-	m.active.begin(ctx)
-	return m.active
+	m.active = r
+	r.begin(ctx)
+	return true
 }
 
 // close ends a run. No goroutine of it is left when close returns.

@@ -96,75 +96,63 @@ func (r *activeRun) starter(ctx context.Context) func(*source, time.Duration) {
 func (r *activeRun) loop(ctx context.Context, yield func(stream.Event, error) bool) error {
 	var it item
 	for {
-		s, next := r.next(ctx, &it)
-		switch next {
-		case end:
+		s, over := r.next(ctx, &it)
+		switch {
+		case over:
 			return it.err
-		case nothing:
+		case s == nil:
 			select {
 			case <-r.sources.backlog.wake:
 			case <-ctx.Done():
 			}
-		case failed:
+		case it.end:
 			if err := r.handleFailure(s, it.err); err != nil {
 				return err
 			}
-		case event:
-			if !r.deliver(s, it.event, yield) {
-				return nil
-			}
+		case !r.deliver(s, it.event, yield):
+			return nil
 		}
 	}
 }
 
-// next is what the loop does next.
-type next int
-
-const (
-	nothing next = iota // it waits for backlog.wake
-	event
-	failed // a source
-	end    // perhaps with an error
-)
-
-// next decides what the loop does. It sets the item that this is about: an event, or an end with its error.
-func (r *activeRun) next(ctx context.Context, it *item) (*source, next) {
+// next takes what the loop handles next: an event, or the failure of a source. It returns nil if the loop has to wait,
+// and reports whether the run is over, perhaps with the error of the item.
+func (r *activeRun) next(ctx context.Context, it *item) (s *source, over bool) {
 	all := r.sources
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	*it = item{}
 	switch {
 	case r.ending == stopping:
-		return nil, end
+		return nil, true
 	case ctx.Err() != nil:
 		it.err = context.Cause(ctx)
-		return nil, end
+		return nil, true
 	case r.err != nil && r.ending == notEnding:
 		it.err = r.err
-		return nil, end
+		return nil, true
 	}
 	for {
-		s := all.backlog.take(it)
+		s = all.backlog.take(it)
 		switch {
 		case s == nil && r.isOver():
 			*it = item{}
-			return nil, end
+			return nil, true
 		case s == nil:
 			all.backlog.asleep = true
-			return nil, nothing
+			return nil, false
 		case it.end && it.run != s.worker.number:
 			continue // it ended in an earlier run of the Mux
 		case it.end:
 			if all.end(s, it.err); it.err == nil || r.ending != notEnding {
 				continue
 			}
-			return s, failed
 		case it.event.Type == stream.Synced:
 			all.setSynced(s, true)
 		case it.event.Type == stream.Gap:
 			all.setSynced(s, false)
 		}
-		return s, event
+		return s, false
 	}
 }
 
@@ -284,7 +272,7 @@ func (r *activeRun) retry(s *source) (delay time.Duration, ok bool) {
 		s.failure.inARow = 0
 	}
 	s.failure.inARow++
-	s.latest.again = true
+	s.buffer.latest.again = true
 	delay = wait.Between(0, wait.Doubled(s.failure.inARow, firstDelay, maxDelay))
 	r.start(s, delay)
 	return delay, true

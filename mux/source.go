@@ -55,8 +55,7 @@ type source struct {
 	removed   bool
 	discarded bool // an event of this run was discarded before the loop received it
 	worker    lastWorker
-	buffer    buffer     // only the backlog changes it during a run
-	latest    coalescing // only the latestQueue counts in it
+	buffer    buffer // only the backlog changes it during a run
 	progress  progress
 	failure   failure
 }
@@ -95,6 +94,7 @@ type lastWorker struct {
 // buffer holds the events of a source that wait for the loop.
 type buffer struct {
 	queue                   // embedded because a buffer is used as one
+	latest    coalescing    // shared with a latestQueue
 	scheduled bool          // the source is in backlog.ready
 	blocked   *item         // does not fit into the queue; the worker waits
 	room      chan struct{} // receives when what was blocked has been queued; of capacity one
@@ -120,12 +120,13 @@ func (s *source) reset() {
 	before := s.buffer.queue
 	kept := before != nil && s.resumes() && before.load().items > 0
 	s.progress, s.failure = progress{}, failure{}
-	s.latest = coalescing{again: kept && s.latest.again}
-	s.buffer = buffer{queue: before, room: make(chan struct{}, 1)}
+	s.buffer = buffer{
+		queue: before, latest: coalescing{again: kept && s.buffer.latest.again}, room: make(chan struct{}, 1),
+	}
 	switch {
 	case kept:
 	case s.options.Overflow == Latest:
-		s.buffer.queue = newLatestQueue(&s.latest)
+		s.buffer.queue = newLatestQueue(&s.buffer.latest)
 	default:
 		s.buffer.queue = &blockQueue{}
 	}
@@ -134,20 +135,15 @@ func (s *source) reset() {
 // settle says, at the end of a run, who holds the events that the source has delivered: nobody if one was discarded,
 // keeper if some wait for the next run, or else the loop has received all. The source must not be running.
 func (s *source) settle(keeper *host.Holder) {
+	h, ok := s.from.(held)
 	switch {
+	case !ok:
 	case s.discarded:
-		s.hold(host.Nobody)
+		h.Hold(host.Nobody)
 	case s.buffer.load().events > 0:
-		s.hold(keeper)
+		h.Hold(keeper)
 	}
 	s.discarded = false
-}
-
-// hold says who holds the events that the source has delivered.
-func (s *source) hold(by *host.Holder) {
-	if h, ok := s.from.(held); ok {
-		h.Hold(by)
-	}
 }
 
 // sourceSet is the sources of a Mux, in all its runs, and what waits of them for the loop. It starts nothing and calls
@@ -201,14 +197,6 @@ func (all *sourceSet) detach(s *source) <-chan struct{} {
 	all.leaving[s.key] = s.worker.done
 	s.worker.stop(errStopped)
 	return s.worker.done
-}
-
-// left records that the worker of a detached source has ended.
-func (all *sourceSet) left(s *source) {
-	s.settle(nil) // not before: a run that has just begun would take it for its own
-	if all.leaving[s.key] == s.worker.done {
-		delete(all.leaving, s.key)
-	}
 }
 
 // reset prepares for a run.

@@ -87,7 +87,7 @@ func (s *source) status() SourceStatus {
 	waiting := s.buffer.load()
 	st := SourceStatus{
 		Key: s.key, State: s.worker.state, Synced: s.progress.synced, Queued: waiting.events, Bytes: waiting.bytes,
-		Coalesced: s.latest.coalesced, Vanished: s.latest.vanished, Err: s.failure.err,
+		Coalesced: s.buffer.latest.coalesced, Vanished: s.buffer.latest.vanished, Err: s.failure.err,
 	}
 	if s.buffer.blocked != nil {
 		st.Queued++

@@ -146,7 +146,10 @@ func (p *port) end(err error, canceled, restart bool) {
 	p.run.running--
 	switch {
 	case s.removed:
-		all.left(s)
+		s.settle(nil) // not before: a run that has just begun would take it for its own
+		if all.leaving[s.key] == s.worker.done {
+			delete(all.leaving, s.key)
+		}
 	case canceled:
 		s.worker.state = stream.Stopped
 	default:

@@ -12,49 +12,76 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// followed is a followed resource, and its mux.Source. Each of its parts is changed by one side: what is wanted by
-// discovery, the run by the sequence. All sides report (setState). The methods are in the order of the sides.
+// followed is a followed resource, and its mux.Source. What is wanted of it follows from what is served, what the
+// rights allow, and what is watched (wanted). Its parts are guarded one by one: whoever changes reported may read the
+// others meanwhile, and whoever changes watched may read served.
 type followed struct {
 	common  *common
 	key     string
-	changed wait.Signal // what is wanted of the resource may have changed: discovery and the rights send it
+	changed wait.Signal // what is wanted may have changed: discovery and the rights send it to the sequence
 
-	mu       sync.Mutex
-	served   served
-	last     lastRun
-	status   ResourceStatus
-	reported []string // the namespaces that were reported last
+	served   guarded[served]   // discovery changes it
+	watched  guarded[watched]  // the goroutines of the sequence change it
+	reported guarded[reported] // both change it, by setState
 
-	cursor cursor // used by the sequence only, and when the source has been removed
+	cursor cursor // only the sequence uses it, and the follower once it has removed the source
 }
 
-// served is how a resource is served. Discovery changes it, and a run whose resource is gone (rediscover).
+// guarded is a value that several goroutines use.
+type guarded[T any] struct {
+	mu    sync.Mutex
+	value T
+}
+
+func (g *guarded[T]) get() T {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.value
+}
+
+func (g *guarded[T]) change(f func(*T)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f(&g.value)
+}
+
+// served is how a resource is served.
 type served struct {
-	resource gvr.Resource // in the version that is served, or was last
-	now      bool
-	initial  bool // was served when the run of the Mux began
-	unknown  bool // discovery has not reported it since the last run of the Mux
+	resource    gvr.Resource // in the version that is served, or was last
+	incarnation int
+	now         bool
+	initial     bool // was served when the run of the Mux began
+	unknown     bool // discovery has not reported it since the last run of the Mux
 }
 
-// lastRun is the active streamRun of a resource, or else the last one. The sequence changes it.
-type lastRun struct {
-	stream  *stream.Stream // nil before the first
-	active  bool
-	synced  bool            // the run is active and has delivered SYNCED
-	idle    bool            // there is nothing to watch
-	ended   bool            // the sequence has ended in this run of the Mux, and goes on at its cursor if it is started again
-	refused map[string]bool // namespaces, since they were watched last
+// watched is the active streamRun of a resource, or else the last one.
+type watched struct {
+	stream     *stream.Stream // nil before the first
+	namespaces []string       // none for the cluster; never changed in place
+	active     bool
+	synced     bool // the run is active and has delivered SYNCED
+	idle       bool // there is nothing to watch
+	ended      bool // the sequence has ended in this run of the Mux, and goes on at its cursor if it begins again
+
+	refused map[string]bool // namespaces, since they were watched last; only change may read it
+}
+
+// reported is what has been reported of a resource.
+type reported struct {
+	state      State
+	since      time.Time
+	cause      error
+	namespaces []string
 }
 
 // newFollowed returns the source of a resource. before is zero unless the resource was followed before in this run of
 // the Mux.
 func newFollowed(c *common, r gvr.Resource, initial bool, before kept) *followed {
-	return &followed{
-		common: c, key: r.GroupResource().String(), changed: wait.NewSignal(),
-		served: served{resource: r, now: true, initial: initial},
-		status: ResourceStatus{Resource: r, State: Starting, Since: time.Now(), Incarnation: before.incarnation + 1},
-		last:   lastRun{ended: before.incarnation > 0, refused: map[string]bool{}}, cursor: before.cursor,
-	}
+	s := &followed{common: c, key: r.GroupResource().String(), changed: wait.NewSignal(), cursor: before.cursor}
+	s.served.value = served{resource: r, incarnation: before.incarnation + 1, now: true, initial: initial}
+	s.watched.value = watched{refused: map[string]bool{}, ended: before.incarnation > 0}
+	s.reported.value = reported{state: Starting, since: time.Now()}
+	return s
 }
 
 // The Mux calls Key, Status and Events.
@@ -63,38 +90,31 @@ func (s *followed) Key() string { return s.key }
 
 // Status returns that of the Stream.
 func (s *followed) Status() stream.Status {
-	s.mu.Lock()
-	st := s.last.stream
-	s.mu.Unlock()
-	if st == nil {
-		return stream.Status{State: stream.Idle}
+	if st := s.watched.get().stream; st != nil {
+		return st.Status()
 	}
-	return st.Status()
+	return stream.Status{State: stream.Idle}
 }
 
 func (s *followed) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 	return func(yield func(stream.Event, error) bool) { (&sequence{s, &s.cursor}).run(ctx, yield) }
 }
 
-// Discovery calls serve, remove and complete, and at the end of a run of the Mux reset.
+// Discovery calls serve, remove and complete, and reset after a run of the Mux.
 
 // serve records that a resource is served, and how. It reports whether this is the first time in this run of the Mux.
 func (s *followed) serve(r gvr.Resource, initial bool) (first bool) {
-	s.mu.Lock()
-	again, first := !s.served.now, s.served.unknown
+	if s.served.get().unknown { // so that nothing is watched
+		s.watched.change(func(w *watched) { w.namespaces = nil })
+	}
+	var again bool
+	s.served.change(func(d *served) { again, first = d.serve(r, initial) })
 	if first {
-		s.status = ResourceStatus{State: Gone}
+		s.reported.change(func(r *reported) { r.state, r.since, r.cause = Gone, time.Time{}, nil })
 	}
-	if again {
-		s.status.Incarnation++
-	}
-	s.served = served{resource: r, now: true, initial: initial}
-	s.status.Resource = r
-	synced, namespaces := s.last.active && s.last.synced, s.status.Namespaces
-	s.mu.Unlock()
-	switch {
-	case again && synced: // its watch is still open
-		s.setWatching(r, namespaces, s.refusedNow())
+	switch w := s.watched.get(); {
+	case again && w.synced: // its watch is still open
+		s.setWatching(r, w.namespaces, s.refusedNow())
 	case again:
 		s.setState(Starting, nil)
 	}
@@ -102,23 +122,31 @@ func (s *followed) serve(r gvr.Resource, initial bool) (first bool) {
 	return first
 }
 
+// serve reports whether the resource was not served before, and whether discovery reports it for the first time.
+func (d *served) serve(r gvr.Resource, initial bool) (again, first bool) {
+	again, first = !d.now, d.unknown
+	if first {
+		d.incarnation = 0
+	}
+	if again {
+		d.incarnation++
+	}
+	d.resource, d.now, d.initial, d.unknown = r, true, initial, false
+	return again, first
+}
+
 // remove records that a resource is no longer served or, with a reason, is no longer to be watched.
 func (s *followed) remove(reason error) {
-	s.mu.Lock()
-	r := s.served.resource
-	s.served.now = false
-	s.mu.Unlock()
-	s.common.rights.forget(r.GroupResource())
+	s.served.change(func(d *served) { d.now = false })
+	s.common.rights.forget(s.served.get().resource.GroupResource())
 	s.setState(Gone, reason)
 	s.changed.Send()
 }
 
 // complete is called once everything that is served at the beginning of a run of the Mux is known.
 func (s *followed) complete() {
-	s.mu.Lock()
-	unknown := s.served.unknown
-	s.served.unknown = false
-	s.mu.Unlock()
+	var unknown bool
+	s.served.change(func(d *served) { unknown, d.unknown = d.unknown, false })
 	if unknown {
 		s.setState(Gone, nil)
 	}
@@ -126,36 +154,32 @@ func (s *followed) complete() {
 
 // reset prepares for the next run of the Mux, which discovers what is served.
 func (s *followed) reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.served.now, s.served.unknown, s.last.ended = false, true, false
+	s.served.change(func(d *served) { d.now, d.unknown = false, true })
+	s.watched.change(func(w *watched) { w.ended = false })
 }
 
-// The follower asks getStatus, isGone and hasSynced, from any goroutine.
+// The follower asks getStatus, isGone and hasSynced.
 
-// getStatus returns a copy.
-func (s *followed) getStatus() ResourceStatus {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	status := s.status
-	status.Namespaces = slices.Clone(status.Namespaces)
-	return status
+func (s *followed) getStatus() ResourceStatus { return s.describe(s.reported.get()) }
+
+// describe returns a copy of what is served and watched, with a state.
+func (s *followed) describe(r reported) ResourceStatus {
+	d := s.served.get()
+	return ResourceStatus{Resource: d.resource, State: r.state, Since: r.since, Incarnation: d.incarnation,
+		Namespaces: slices.Clone(s.watched.get().namespaces), Cause: r.cause}
 }
 
 // isGone reports whether a resource has not been served for a time, and whether it is idle: there is nothing to watch,
 // and so nothing more will be delivered.
 func (s *followed) isGone(since time.Duration) (gone, idle bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	gone = !s.served.now && !s.served.unknown && s.status.State == Gone && time.Since(s.status.Since) >= since
-	return gone, s.last.idle
+	d, r := s.served.get(), s.reported.get()
+	gone = !d.now && !d.unknown && r.state == Gone && time.Since(r.since) >= since
+	return gone, s.watched.get().idle
 }
 
 // hasSynced reports whether Options.UntilSynced need not wait for the resource.
 func (s *followed) hasSynced() bool {
-	s.mu.Lock()
-	run, state, namespaces := s.last, s.status.State, s.status.Namespaces
-	s.mu.Unlock()
+	state, run := s.reported.get().state, s.watched.get()
 	switch state {
 	case Starting:
 		return false
@@ -164,82 +188,105 @@ func (s *followed) hasSynced() bool {
 			return false
 		}
 		_, wanted, ok := s.wanted()
-		return !run.active && !ok || run.synced && slices.Equal(wanted, namespaces)
+		return !run.active && !ok || run.synced && slices.Equal(wanted, run.namespaces)
 	}
 	return true
 }
 
-// The goroutines of the sequence call the following.
+// The goroutines of the sequence call wanted, forbidden, rediscover, move and watching.
 
 // wanted returns what is to be watched now, and false if nothing can be.
 func (s *followed) wanted() (r gvr.Resource, namespaces []string, ok bool) {
-	s.mu.Lock()
-	r, served, last := s.served.resource, s.served.now, s.last.stream
-	s.mu.Unlock()
-	if !served {
-		return r, nil, false
+	d, rights := s.served.get(), s.common.rights
+	if !d.now {
+		return d.resource, nil, false
 	}
-	everywhere, allowed := s.common.rights.allowed(r.GroupResource())
+	everywhere, allowed := rights.allowed(d.resource.GroupResource())
 	if everywhere {
-		return r, s.common.selection.scope(r), true
+		return d.resource, s.common.selection.scope(d.resource), true
 	}
-	if s.common.rights.pending(r.GroupResource()) {
-		return r, nil, false
+	if rights.pending(d.resource.GroupResource()) {
+		return d.resource, nil, false
 	}
-	if last != nil {
-		allowed = append(allowed, s.staying(last.Status(), allowed)...)
-		slices.Sort(allowed)
-	}
-	return r, allowed, len(allowed) > 0
+	allowed = append(allowed, s.staying(allowed)...)
+	slices.Sort(allowed)
+	return d.resource, allowed, len(allowed) > 0
 }
 
 // staying returns namespaces that are still watched although the rights no longer allow it: an open watch may go on,
 // and when a namespace is deleted, the rights in it may be deleted before its objects. Such a namespace stays until its
 // watch is refused, or until it is deleted and DELETED of all its objects has been delivered.
-func (s *followed) staying(st stream.Status, allowed []string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var staying []string
-	for _, one := range perNamespace(st) {
-		n := one.Namespace
-		if n != "" && !s.last.refused[n] && !slices.Contains(allowed, n) &&
-			(one.Objects > 0 || s.common.rights.exists(n)) {
-			staying = append(staying, n)
+func (s *followed) staying(allowed []string) (staying []string) {
+	st := s.Status()
+	s.watched.change(func(w *watched) {
+		for _, one := range perNamespace(st) {
+			n := one.Namespace
+			if n != "" && !w.refused[n] && !slices.Contains(allowed, n) &&
+				(one.Objects > 0 || s.common.rights.exists(n)) {
+				staying = append(staying, n)
+			}
 		}
-	}
+	})
 	return staying
 }
 
 // forbidden handles a refusal to let the resource be watched in a namespace, or across the cluster.
 func (s *followed) forbidden(r gvr.Resource, namespace string, err error) {
 	s.setState(Forbidden, err)
-	s.mu.Lock()
-	s.last.refused[namespace] = true
-	s.mu.Unlock()
+	s.watched.change(func(w *watched) { w.refused[namespace] = true })
 	s.common.rights.deny(r, namespace, s.changed.Send)
 }
 
 // rediscover finds out how a resource that has turned out to be gone is served now. With refresh the Resolver asks the
 // server first.
 func (s *followed) rediscover(ctx context.Context, refresh bool) {
-	s.mu.Lock()
-	r := s.served.resource
-	s.mu.Unlock()
+	was := s.served.get().resource
 	if refresh {
 		s.common.resolver.Refresh()
 	}
-	next := s.common.otherVersion(ctx, r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.served.now && s.served.resource.Version == r.Version { // discovery has reported nothing else meanwhile
-		s.served.resource, s.status.Resource = next, next
-	}
+	next := s.common.otherVersion(ctx, was)
+	s.served.change(func(d *served) {
+		if d.now && d.resource.Version == was.Version { // discovery has reported nothing else meanwhile
+			d.resource = next
+		}
+	})
 }
 
-func (s *followed) isServed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.served.now
+// move records that the run is to watch other namespaces. It reports whether they are others, and all SYNCED.
+func (s *followed) move(namespaces []string) (moved, synced bool) {
+	s.watched.change(func(w *watched) {
+		isNew := func(n string) bool { return !slices.Contains(w.namespaces, n) || w.refused[n] }
+		more := slices.ContainsFunc(namespaces, isNew)
+		if moved = more || len(namespaces) != len(w.namespaces); moved {
+			w.namespaces, w.synced = namespaces, w.synced && !more
+		}
+		synced = w.synced
+	})
+	return moved, synced
+}
+
+// watching updates the state after SYNCED has been delivered.
+func (s *followed) watching(r gvr.Resource) {
+	refused := s.refusedNow() // since SYNCED: the loop may have been slow
+	synced := map[string]bool{}
+	for _, one := range perNamespace(s.Status()) {
+		synced[one.Namespace] = one.Synced
+	}
+	var namespaces []string
+	all := true
+	s.watched.change(func(w *watched) {
+		namespaces = w.namespaces
+		for _, n := range namespaces {
+			all = all && synced[n]
+			if synced[n] && !slices.Contains(refused, n) {
+				delete(w.refused, n)
+			}
+		}
+		w.synced = all
+	})
+	if all { // else namespaces have been added since SYNCED
+		s.setWatching(r, namespaces, refused)
+	}
 }
 
 // refusedNow returns the namespaces, or the cluster (""), whose watches are refused at this moment.
@@ -261,6 +308,8 @@ func perNamespace(st stream.Status) []stream.Status {
 	return st.Namespaces
 }
 
+// All sides report.
+
 // setWatching sets the state of a resource that is SYNCED in these namespaces.
 func (s *followed) setWatching(r gvr.Resource, namespaces, refused []string) {
 	everything := slices.Equal(namespaces, s.common.selection.scope(r))
@@ -274,18 +323,18 @@ func (s *followed) setWatching(r gvr.Resource, namespaces, refused []string) {
 
 // setState sets a state. If the state stays the same, a nil cause keeps the old cause.
 func (s *followed) setState(state State, cause error) {
-	s.mu.Lock()
-	old := s.status
-	if state != old.State {
-		s.status.State, s.status.Since, s.status.Cause = state, time.Now(), cause
-	} else if cause != nil {
-		s.status.Cause = cause
-	}
-	now := s.status
-	now.Namespaces = slices.Clone(now.Namespaces)
-	changed := now.State != old.State || !slices.Equal(now.Namespaces, s.reported)
-	s.reported = now.Namespaces
-	s.mu.Unlock()
+	var now ResourceStatus
+	changed := false
+	s.reported.change(func(r *reported) {
+		if changed = state != r.state; changed {
+			r.state, r.since, r.cause = state, time.Now(), cause
+		} else if cause != nil {
+			r.cause = cause
+		}
+		now = s.describe(*r)
+		changed = changed || !slices.Equal(now.Namespaces, r.namespaces)
+		r.namespaces = now.Namespaces
+	})
 	if changed {
 		s.common.report(now)
 	}

@@ -83,7 +83,10 @@ func (f *follower) restoreVersions(ctx context.Context) {
 			continue // the first of several names decides the version
 		}
 		seen[of] = true
-		if n.ref.Version == "" || s == nil || !s.isServed() || s.getStatus().Resource.Version == n.ref.Version {
+		if n.ref.Version == "" || s == nil {
+			continue
+		}
+		if now := s.served.get(); !now.now || now.resource.Version == n.ref.Version {
 			continue
 		}
 		if res, err := f.resolver.Resolve(ctx, n.ref); err == nil && res.ClusterWatch() {

@@ -36,17 +36,13 @@ type cursor struct {
 // run delivers the events.
 func (q *sequence) run(ctx context.Context, yield func(stream.Event, error) bool) {
 	s := q.followed
-	s.mu.Lock()
-	if !s.last.ended { // else it goes on
-		s.last.stream, s.last.refused, *q.cursor = nil, map[string]bool{}, cursor{}
-	}
-	s.mu.Unlock()
+	s.watched.change(func(w *watched) {
+		if !w.ended { // else it goes on
+			w.stream, w.refused, *q.cursor = nil, map[string]bool{}, cursor{}
+		}
+	})
 	failed := true // also if the Stream panics
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.last.ended = failed && !s.served.unknown
-	}()
+	defer s.watched.change(func(w *watched) { w.ended = failed && !s.served.get().unknown })
 	for {
 		resource, namespaces, err := q.await(ctx)
 		if err == nil {
@@ -68,45 +64,27 @@ func (q *sequence) run(ctx context.Context, yield func(stream.Event, error) bool
 
 // await waits until there is something to watch.
 func (q *sequence) await(ctx context.Context) (gvr.Resource, []string, error) {
+	s := q.followed
 	for {
 		if ctx.Err() != nil {
 			return gvr.Resource{}, nil, context.Cause(ctx)
 		}
-		resource, namespaces, ok := q.followed.wanted()
+		resource, namespaces, ok := s.wanted()
 		if ok {
 			return resource, namespaces, nil
 		}
-		if !q.followed.common.rights.pending(resource.GroupResource()) {
-			q.nowhere()
+		nowhere := s.served.get().now && !s.common.rights.pending(resource.GroupResource())
+		if nowhere && s.reported.get().state == Forbidden {
+			s.watched.change(func(w *watched) { w.namespaces = nil })
+			s.setState(Forbidden, nil)
 		}
-		q.change(func(last *lastRun) { last.idle = true })
+		s.watched.change(func(w *watched) { w.idle = true })
 		select {
-		case <-q.followed.changed:
+		case <-s.changed:
 		case <-ctx.Done():
 		}
-		q.change(func(last *lastRun) { last.idle = false })
+		s.watched.change(func(w *watched) { w.idle = false })
 	}
-}
-
-// nowhere reports that a resource may be watched in no namespace any more.
-func (q *sequence) nowhere() {
-	s := q.followed
-	s.mu.Lock()
-	nowhere := s.served.now && s.status.State == Forbidden
-	if nowhere {
-		s.status.Namespaces = nil
-	}
-	s.mu.Unlock()
-	if nowhere {
-		q.followed.setState(Forbidden, nil)
-	}
-}
-
-// change changes what is known of the run.
-func (q *sequence) change(f func(*lastRun)) {
-	q.followed.mu.Lock()
-	defer q.followed.mu.Unlock()
-	f(&q.followed.last)
 }
 
 // watch is one streamRun. It returns false if the loop was left, and an error that is final.
@@ -122,8 +100,8 @@ func (q *sequence) watch(
 		Again: q.cursor.delivered}
 	runCtx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
-	q.change(func(last *lastRun) { last.active, last.synced = true, false })
-	defer q.change(func(last *lastRun) { last.active, last.synced = false, false })
+	q.followed.watched.change(func(w *watched) { w.active, w.synced = true, false })
+	defer q.followed.watched.change(func(w *watched) { w.active, w.synced = false, false })
 	running.Go(func() { sr.supervise(runCtx, cancel) })
 	defer running.Wait()
 	defer cancel(errRunOver)
@@ -140,10 +118,10 @@ func (q *sequence) watch(
 			q.cursor.synced, resumes = false, false
 		case stream.Synced:
 			q.cursor.failures, q.cursor.synced = 0, true
-			if resumes && slices.Equal(q.followed.getStatus().Namespaces, namespaces) { // the loop has it from the run before
-				resumes = false
+			if resumes && slices.Equal(q.followed.watched.get().namespaces, namespaces) {
+				resumes = false // the loop has it from the run before
 				ev.Ack()
-				sr.watching()
+				q.followed.watching(resource)
 				continue
 			}
 		}
@@ -151,7 +129,7 @@ func (q *sequence) watch(
 			return false, nil
 		}
 		if ev.Type == stream.Synced {
-			sr.watching()
+			q.followed.watching(resource)
 			q.followed.common.onSynced()
 		}
 	}
@@ -187,10 +165,7 @@ func (q *sequence) newRun(r gvr.Resource, namespaces []string) (*streamRun, erro
 	}
 	sr.sequence = sr.stream.With(sr.run)
 	sr.setQuiet()
-	s.mu.Lock()
-	s.last.stream = sr.stream
-	s.status.Namespaces = namespaces
-	s.mu.Unlock()
+	s.watched.change(func(w *watched) { w.stream, w.namespaces = sr.stream, namespaces })
 	return sr, nil
 }
 
@@ -229,9 +204,7 @@ func (q *sequence) start() func() *checkpoint.Position {
 			return from
 		}
 	}
-	q.followed.mu.Lock()
-	defer q.followed.mu.Unlock()
-	if q.followed.served.initial {
+	if q.followed.served.get().initial {
 		return nil
 	}
 	return func() *checkpoint.Position { return nil } // all objects of a resource that was added later are new

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -104,7 +103,7 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 		same := ok && r.String() == sr.resource.String() && r.Namespaced == sr.resource.Namespaced &&
 			sr.clusterWide == (len(namespaces) == 0)
 		switch {
-		case !s.isServed():
+		case !s.served.get().now:
 			if !sr.awaitEnd(ctx) {
 				continue // it is served again, perhaps in another way, as a change will report
 			}
@@ -122,46 +121,14 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 
 // move makes the run watch other namespaces. The watches of those that stay go on.
 func (sr *streamRun) move(namespaces []string) {
-	s := sr.followed
-	s.mu.Lock()
-	old := s.status.Namespaces
-	isNew := func(n string) bool { return !slices.Contains(old, n) || s.last.refused[n] }
-	more := slices.ContainsFunc(namespaces, isNew)
-	if !more && len(namespaces) == len(old) {
-		s.mu.Unlock()
+	moved, synced := sr.followed.move(namespaces)
+	if !moved {
 		return
 	}
-	s.status.Namespaces = namespaces
-	s.last.synced = s.last.synced && !more
-	synced := s.last.synced
-	s.mu.Unlock()
 	sr.namespaces.Set(namespaces)
 	if synced {
-		s.setState(Forbidden, nil)
-		s.common.onSynced()
-	}
-}
-
-// watching updates the state after SYNCED has been delivered.
-func (sr *streamRun) watching() {
-	s := sr.followed
-	refused := s.refusedNow() // since SYNCED: the loop may have been slow
-	synced := map[string]bool{}
-	for _, one := range perNamespace(sr.stream.Status()) {
-		synced[one.Namespace] = one.Synced
-	}
-	s.mu.Lock()
-	namespaces, all := s.status.Namespaces, true
-	for _, n := range namespaces {
-		all = all && synced[n]
-		if synced[n] && !slices.Contains(refused, n) {
-			delete(s.last.refused, n)
-		}
-	}
-	s.last.synced = all
-	s.mu.Unlock()
-	if all { // else namespaces have been added since SYNCED
-		s.setWatching(sr.resource, namespaces, refused)
+		sr.followed.setState(Forbidden, nil)
+		sr.followed.common.onSynced()
 	}
 }
 
@@ -183,9 +150,9 @@ func (sr *streamRun) awaitEnd(ctx context.Context) bool {
 	pollUntil(ctx, func() bool {
 		since := time.Duration(sr.quietSince.Load())
 		quiet := since != 0 && time.Since(sr.began)-since > quietTime
-		return quiet || sr.stream.Status().State == stream.Gone || sr.followed.isServed()
+		return quiet || sr.stream.Status().State == stream.Gone || sr.followed.served.get().now
 	})
-	return !sr.followed.isServed()
+	return !sr.followed.served.get().now
 }
 
 // awaitAcks waits up to ackTimeout until all events are acked, and reports whether they are.
