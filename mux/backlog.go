@@ -55,7 +55,8 @@ func (b *backlog) schedule(s *source) {
 	}
 }
 
-// take moves the next item to a place. It returns nil if there is none, else the item's source.
+// take moves the next item to a place, and returns its source. If there is none, it returns nil, and expects the loop
+// to wait.
 func (b *backlog) take(it *item) *source {
 	for b.ready.n > 0 {
 		var s *source
@@ -72,6 +73,7 @@ func (b *backlog) take(it *item) *source {
 		b.schedule(s)
 		return s
 	}
+	b.asleep = true
 	return nil
 }
 

@@ -139,7 +139,6 @@ func (r *activeRun) next(ctx context.Context, it *item) (s *source, over bool) {
 			*it = item{}
 			return nil, true
 		case s == nil:
-			all.backlog.asleep = true
 			return nil, false
 		case it.end && it.run != s.worker.number:
 			continue // it ended in an earlier run of the Mux
@@ -209,27 +208,22 @@ func (r *activeRun) handleFailure(s *source, err error) error {
 		return nil
 	}
 	log := r.options.Logger.With("source", s.key, "error", err)
-	decision, panicked := r.options.decide(s.key, err)
-	if panicked != nil {
+	switch decision, panicked := r.options.decide(s.key, err); {
+	case panicked != nil:
 		log.Error("source failed, and Options.OnError panicked, ending the run", "panic", panicked)
 		return &SourceError{s.key, fmt.Errorf("%w, and Options.OnError: %w", err, panicked)}
-	}
-	switch decision {
-	case Drop:
+	case decision == Drop:
 		log.Warn("source failed, dropping it")
 		r.sources.mu.Lock()
 		defer r.sources.mu.Unlock()
 		if !s.removed {
 			r.sources.detach(s)
 		}
-	case Retry:
+	case decision == Retry:
 		if delay, ok := r.retry(s); ok {
 			log.Warn("source failed, retrying", "after", delay)
 		}
-	default:
-		if !r.matters(s) {
-			return nil
-		}
+	case r.matters(s):
 		log.Error("source failed, ending the run")
 		return &SourceError{s.key, err}
 	}

@@ -26,24 +26,19 @@ type Source interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
 }
 
-// hosted is a source that is, or embeds, a *stream.Stream or a *stream.Sequence.
-type hosted interface {
-	Host(context.Context, host.Run) iter.Seq2[stream.Event, error]
-}
-
-// watched is a source that is, or embeds, a *stream.Stream or a *stream.Sequence, which may be invalid.
-type watched interface {
-	Watched(friend.Access) (stream.Options, stream.Run, error)
-}
-
-// held is a source whose position must not be resumed from by others than who holds its events (host.Holder).
-type held interface{ Hold(*host.Holder) }
-
-// positioned is a Source that can resume, as a *stream.Stream.
-type positioned interface{ Position() checkpoint.Position }
-
-// reporting is a Source that has a Status, as a *stream.Stream.
-type reporting interface{ Status() stream.Status }
+// What else a Source can do that is, or embeds, a *stream.Stream or a *stream.Sequence. Watched returns an error if it
+// is invalid. Hold says who may resume from its Position (host.Holder).
+type (
+	hosted interface {
+		Host(context.Context, host.Run) iter.Seq2[stream.Event, error]
+	}
+	watched interface {
+		Watched(friend.Access) (stream.Options, stream.Run, error)
+	}
+	held       interface{ Hold(*host.Holder) }
+	positioned interface{ Position() checkpoint.Position }
+	reporting  interface{ Status() stream.Status }
+)
 
 // source is what a Mux knows of one of its sources. sourceSet.mu guards all but the first four fields.
 type source struct {
