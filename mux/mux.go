@@ -186,16 +186,17 @@ func (m *Mux) end(how ending) {
 
 // Synced returns Status.AllSynced, and whether all sources deliver everything that exists, for packages of this module.
 func (m *Mux) Synced(friend.Access) (all, whole bool) {
-	whole = true
 	if !m.made() {
-		return false, whole
+		return false, true
 	}
 	m.sources.mu.Lock()
 	defer m.sources.mu.Unlock()
+	all, whole = len(m.sources.byKey) > 0, true
 	for _, s := range m.sources.byKey {
+		all = all && s.progress.synced
 		whole = whole && s.run.Start == stream.Start{} && s.run.Checkpoint == nil
 	}
-	return m.sources.allSynced(), whole
+	return all, whole
 }
 
 // Has reports whether s is a source, under its own key, for package follow.

@@ -147,9 +147,9 @@ func (r *activeRun) next(ctx context.Context, it *item) (s *source, over bool) {
 				continue
 			}
 		case it.event.Type == stream.Synced:
-			all.setSynced(s, true)
+			s.progress.synced = true
 		case it.event.Type == stream.Gap:
-			all.setSynced(s, false)
+			s.progress.synced = false
 		}
 		return s, false
 	}

@@ -149,8 +149,7 @@ type sourceSet struct {
 	leaving map[string]<-chan struct{} // closed when a source that was removed has ended
 	backlog backlog
 	holder  host.Holder // holds what waits between two runs
-
-	unsynced, ended int // numbers of sources; ended without an error
+	ended   int         // number of sources that have ended without an error
 }
 
 // add adds a source, or returns a *stream.OptionsError if there is one with its key.
@@ -160,7 +159,6 @@ func (all *sourceSet) add(s *source) error {
 			"must differ from those of the other sources: remove the other source first, or set SourceOptions.Key")
 	}
 	all.byKey[s.key] = s
-	all.unsynced++
 	return nil
 }
 
@@ -176,9 +174,6 @@ func (all *sourceSet) find(s Source) *source {
 func (all *sourceSet) detach(s *source) <-chan struct{} {
 	delete(all.byKey, s.key)
 	s.removed = true
-	if !s.progress.synced {
-		all.unsynced--
-	}
 	if s.progress.finished {
 		all.ended--
 	}
@@ -196,36 +191,23 @@ func (all *sourceSet) detach(s *source) <-chan struct{} {
 
 // reset prepares for a run.
 func (all *sourceSet) reset() {
-	all.unsynced, all.ended = len(all.byKey), 0
+	all.ended = 0
 	for _, s := range all.byKey {
 		s.reset()
 		all.backlog.schedule(s)
 	}
 }
 
-// setSynced records whether the loop has received SYNCED of a source, and no GAP or error since.
-func (all *sourceSet) setSynced(s *source, synced bool) {
-	switch {
-	case synced && !s.progress.synced:
-		all.unsynced--
-	case !synced && s.progress.synced:
-		all.unsynced++
-	}
-	s.progress.synced = synced
-}
-
 // end records the end of a source whose events have all been delivered.
 func (all *sourceSet) end(s *source, err error) {
 	s.worker.state, s.failure.err = stream.Stopped, err
 	if err != nil {
-		all.setSynced(s, false)
+		s.progress.synced = false
 		return
 	}
 	s.progress.finished = true
 	all.ended++
 }
-
-func (all *sourceSet) allSynced() bool { return len(all.byKey) > 0 && all.unsynced == 0 }
 
 func (all *sourceSet) allEnded() bool { return len(all.byKey) > 0 && all.ended == len(all.byKey) }
 

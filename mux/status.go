@@ -71,10 +71,11 @@ func (m *Mux) Status() Status {
 func (all *sourceSet) status() (st Status, from []Source) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	st.AllSynced = all.allSynced()
+	st.AllSynced = len(all.byKey) > 0
 	for _, key := range slices.Sorted(maps.Keys(all.byKey)) {
 		s := all.byKey[key]
 		one := s.status()
+		st.AllSynced = st.AllSynced && one.Synced
 		st.Queued += one.Queued
 		st.Bytes += one.Bytes
 		st.Sources, from = append(st.Sources, one), append(from, s.from)
