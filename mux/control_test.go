@@ -95,8 +95,8 @@ func TestRemovedSourceLeavesNothing(t *testing.T) {
 		})
 		for range m.Events(t.Context()) {
 		}
-		if len(m.sources)+len(m.leaving) > 0 {
-			t.Errorf("left: %v and %v", m.sources, m.leaving)
+		if len(m.sources.byKey)+len(m.sources.leaving) > 0 {
+			t.Errorf("left: %v and %v", m.sources.byKey, m.sources.leaving)
 		}
 	})
 }

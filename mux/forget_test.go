@@ -89,7 +89,7 @@ func TestBytesThatWaitForTheNextRunCount(t *testing.T) {
 				synctest.Wait()
 				break
 			}
-			if waits := m.waiting.bytes; waits != 2*controlSize || m.Status().Bytes != waits {
+			if waits := m.sources.backlog.bytes; waits != 2*controlSize || m.Status().Bytes != waits {
 				t.Errorf("between two runs %d bytes count, and the status has %d, want those of two events", waits,
 					m.Status().Bytes)
 			}
@@ -103,8 +103,8 @@ func TestBytesThatWaitForTheNextRunCount(t *testing.T) {
 					}
 				}
 			}
-			if m.waiting.bytes != 0 {
-				t.Errorf("nothing waits, and %d bytes count", m.waiting.bytes)
+			if m.sources.backlog.bytes != 0 {
+				t.Errorf("nothing waits, and %d bytes count", m.sources.backlog.bytes)
 			}
 		})
 	}

@@ -3,10 +3,9 @@ package mux
 import (
 	"container/list"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -19,26 +18,27 @@ type latestQueue struct {
 	synced   int                 // number of SYNCED in the line
 	segments map[string]*segment // by Event.Namespace, since each namespace has its own GAPs
 
-	progress *progress // of the source
+	coalescing *coalescing // of the source
+}
+
+// coalescing is what a latestQueue shares with its source: about the active run, or else the last one.
+type coalescing struct {
+	again               bool // the source was started again, and no SYNCED came since
+	coalesced, vanished uint64
 }
 
 // segment holds what waits of one Event.Namespace since its last GAP or SYNCED.
 type segment struct {
-	objects  map[objectID]*node // the last event of each object
-	most     int                // the largest size of objects since the map was made
-	gaps     int                // number of GAPs in the line, those of earlier segments too
-	bookmark *node              // the BOOKMARK in the line, or nil
-}
-
-type objectID struct {
-	types.NamespacedName
-	uid types.UID
+	objects  map[objects.ID]*node // the last event of each object
+	most     int                  // the largest size of objects since the map was made
+	gaps     int                  // number of GAPs in the line, those of earlier segments too
+	bookmark *node                // the BOOKMARK in the line, or nil
 }
 
 type node struct {
-	item
-	id objectID
-	at *list.Element
+	item // embedded because a node is an item with its place in the line
+	id   objects.ID
+	at   *list.Element
 }
 
 // mark returns the mark of the node's event.
@@ -51,8 +51,8 @@ const maxGaps, maxSynced = 1, 2
 // maxEmptyMap is how many objects an empty map may once have held to be kept: a map never shrinks.
 const maxEmptyMap = 1000
 
-func newLatestQueue(p *progress) *latestQueue {
-	return &latestQueue{segments: map[string]*segment{}, progress: p}
+func newLatestQueue(c *coalescing) *latestQueue {
+	return &latestQueue{segments: map[string]*segment{}, coalescing: c}
 }
 
 func (q *latestQueue) load() load { return q.waiting }
@@ -78,7 +78,7 @@ func (q *latestQueue) push(it item) {
 	case stream.Synced:
 		q.append(n)
 		q.synced++
-		q.progress.again = false
+		q.coalescing.again = false
 		for _, s := range q.segments {
 			s.startNext()
 		}
@@ -96,7 +96,7 @@ func (q *latestQueue) push(it item) {
 	default:
 		if it.event.HasObject() {
 			m := it.event.Meta()
-			n.id = objectID{types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}, m.GetUID()}
+			n.id = objects.ID{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID()}
 			q.coalesce(s, n)
 		} else {
 			q.append(n) // no Stream does that
@@ -107,14 +107,14 @@ func (q *latestQueue) push(it item) {
 func (q *latestQueue) segment(namespace string) *segment {
 	s := q.segments[namespace]
 	if s == nil {
-		s = &segment{objects: map[objectID]*node{}}
+		s = &segment{objects: map[objects.ID]*node{}}
 		q.segments[namespace] = s
 	}
 	return s
 }
 
 // startNext starts a segment after a GAP or SYNCED: earlier events are no longer coalesced.
-func (s *segment) startNext() { s.objects, s.most = map[objectID]*node{}, 0 }
+func (s *segment) startNext() { s.objects, s.most = map[objects.ID]*node{}, 0 }
 
 // coalesce merges n with the event of its object in the line, if there is one.
 //
@@ -124,7 +124,7 @@ func (s *segment) startNext() { s.objects, s.most = map[objectID]*node{}, 0 }
 func (q *latestQueue) coalesce(s *segment, n *node) {
 	was := s.objects[n.id]
 	cancels := was != nil && was.event.Type == stream.Added && n.event.Type == stream.Deleted &&
-		!q.progress.again && !acks.MayBeKnown(was.mark())
+		!q.coalescing.again && !acks.MayBeKnown(was.mark())
 	switch {
 	case was == nil, was.event.Type == stream.Deleted,
 		cancels && !acks.Cancel(was.mark(), n.mark()), // the Mark belongs to an earlier run of the source
@@ -136,7 +136,7 @@ func (q *latestQueue) coalesce(s *segment, n *node) {
 	case cancels:
 		q.remove(was)
 		delete(s.objects, n.id)
-		q.progress.vanished += uint64(was.event.Envelope(friend.Access{}).Coalesced) + 2
+		q.coalescing.vanished += uint64(was.event.Envelope(friend.Access{}).Coalesced) + 2
 		return
 	}
 	envelope, kind := *was.event.Envelope(friend.Access{}), was.event.Type
@@ -147,7 +147,7 @@ func (q *latestQueue) coalesce(s *segment, n *node) {
 	if n.event.Type != stream.Deleted {
 		was.event.Type = kind
 	}
-	q.progress.coalesced++
+	q.coalescing.coalesced++
 }
 
 // append adds n to the end of the line.

@@ -57,7 +57,7 @@ type model struct {
 
 func newModel(seed uint64) *model {
 	m := &model{Rand: rand.New(rand.NewPCG(seed, 3)), receiver: map[string]known{}}
-	m.queue = newLatestQueue(&progress{})
+	m.queue = newLatestQueue(&coalescing{})
 	for i := range 1 + m.IntN(2) {
 		name := fmt.Sprint(i)
 		m.namespaces = append(m.namespaces, &modelNamespace{name: name, server: known{}, pushed: known{}, synced: true})

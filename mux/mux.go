@@ -1,11 +1,8 @@
 package mux
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"sync"
-	"time"
+	"iter"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
@@ -15,54 +12,15 @@ import (
 )
 
 // Mux merges sources into one sequence. Its methods may be called from any goroutine, and from the loop body.
+//
+// What it holds reaches only downwards: an activeRun reaches the sources, a worker only its door.
 type Mux struct {
 	options Options
 	lists   *host.Lists                 // of all sources, in all runs
 	control func(context.Context) error // runs beside each run, for package follow; nil for other Muxes
-	wake    wait.Signal                 // wakes the loop
-
-	mu      sync.Mutex
-	sources map[string]*source
-	leaving map[string]<-chan struct{} // closed when a source that was removed has ended
-	counts  counts
-	run     runState
-	waiting backlog
+	sources *sourceSet
+	active  *activeRun // the run over Events, nil if there is none; sourceSet.mu guards it
 }
-
-// counts are numbers of sources.
-type counts struct {
-	unsynced int
-	ended    int // without an error
-}
-
-// runState is the run over Events, if there is one.
-type runState struct {
-	cancel  context.CancelCauseFunc      // nil if there is none
-	start   func(*source, time.Duration) // starts a source after a delay; nil if there is no run, or it ends
-	workers int                          // goroutines of sources
-	ending  ending
-	err     error // of Mux.control
-	asleep  bool  // the loop waits for Mux.wake
-}
-
-// backlog is what waits for the loop.
-type backlog struct {
-	ready ring[*source] // sources with a queue, in the order of their turns; the queue may have been purged since
-	bytes int64         // of the sources that block
-	// holder holds what waits between two runs.
-	holder host.Holder
-}
-
-var errStopped = errors.New("stopped")
-
-// ending says how a run ends.
-type ending int
-
-const (
-	notEnding ending = iota
-	draining
-	stopping
-)
 
 // New returns a Mux of sources. It starts nothing. It returns a *stream.OptionsError, as [Mux.Add] does. opts may be
 // nil, and is copied.
@@ -71,10 +29,10 @@ func New(opts *Options, sources ...Source) (*Mux, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Mux{
-		options: o, lists: host.NewLists(o.ConcurrentSnapshots), wake: wait.NewSignal(),
-		sources: map[string]*source{}, leaving: map[string]<-chan struct{}{},
-	}
+	m := &Mux{options: o, lists: host.NewLists(o.ConcurrentSnapshots), sources: &sourceSet{
+		byKey: map[string]*source{}, leaving: map[string]<-chan struct{}{},
+		backlog: backlog{most: o.BufferBytes, wake: wait.NewSignal()},
+	}}
 	for _, s := range sources {
 		if err := m.Add(s, nil); err != nil {
 			return nil, err
@@ -109,26 +67,17 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 	if err != nil {
 		return err
 	}
-	added := &source{Source: s, key: cmp.Or(o.Key, s.Key()), options: o}
-	if w, ok := s.(watched); ok {
-		if _, added.run, err = w.Watched(friend.Access{}); err != nil {
-			return err
-		}
+	added, err := newSource(s, o)
+	if err != nil {
+		return err
 	}
-	if added.key == "" {
-		return invalid.New("Key", "", "must not be empty: give the Source a Key, or set SourceOptions.Key")
+	m.sources.mu.Lock()
+	defer m.sources.mu.Unlock()
+	if err := m.sources.add(added); err != nil {
+		return err
 	}
-	added.reset()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.sources[added.key] != nil {
-		return invalid.New("Key", added.key,
-			"must differ from those of the other sources: remove the other source first, or set SourceOptions.Key")
-	}
-	m.sources[added.key] = added
-	m.counts.unsynced++
-	if m.run.start != nil {
-		m.run.start(added, 0)
+	if m.active != nil && m.active.start != nil {
+		m.active.start(added, 0)
 	}
 	return nil
 }
@@ -143,42 +92,76 @@ func (m *Mux) Remove(key string) bool {
 	if !m.made() {
 		return false
 	}
-	m.mu.Lock()
-	s := m.sources[key]
-	var done <-chan struct{}
-	if s == nil {
-		done = m.leaving[key] // another goroutine removes it
-	} else {
-		done = m.detach(s)
+	m.sources.mu.Lock()
+	s, done := m.sources.byKey[key], m.sources.leaving[key] // another goroutine may be removing it
+	if s != nil {
+		done = m.sources.detach(s)
 	}
-	m.mu.Unlock()
+	m.sources.mu.Unlock()
 	if done != nil {
 		<-done
 	}
 	return s != nil
 }
 
-// detach takes a source out of the Mux. It returns a channel that is closed when the source has ended, or nil if it
-// has. The caller holds m.mu.
-func (m *Mux) detach(s *source) <-chan struct{} {
-	delete(m.sources, s.key)
-	s.removed = true
-	if !s.progress.synced {
-		m.counts.unsynced--
+// Events returns the sequence. During a run over it each source has a goroutine. Leaving the loop, by break, return or
+// panic, ends the sources, waits for them, and discards the events that wait (see [Mux.Stop]). There may be many runs,
+// one at a time (stream.ErrBusy); each begins a new run of every source.
+//
+// A yielded error is the last value:
+//
+//   - the cause of ctx when ctx has ended,
+//   - a *SourceError when a source has failed and Options.OnError is nil, returns Fail or panics, after the events of
+//     that source.
+//
+// The sequence ends without an error after Stop or Drain. It also does so once every source has ended without an error
+// (as Streams with UntilSynced or UntilClosed do) and all events have been delivered. Without any source it waits for
+// Add.
+func (m *Mux) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
+	return func(yield func(stream.Event, error) bool) {
+		if err := m.loop(ctx, yield); err != nil {
+			yield(stream.Event{}, err)
+		}
 	}
-	if s.progress.finished {
-		m.counts.ended--
+}
+
+// loop is one run. It returns the error to yield.
+func (m *Mux) loop(ctx context.Context, yield func(stream.Event, error) bool) error {
+	switch {
+	case !m.made():
+		return errNotMade
+	case ctx == nil:
+		return invalid.New("ctx", "", "must not be nil")
 	}
-	m.purge(s)
-	s.discarded = true // even if nothing waited: whoever adds the source again begins again
-	m.notify()         // the run may have nothing left to wait for
-	if !s.worker.running {
-		s.settle(nil)
-		return nil
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &activeRun{options: m.options, lists: m.lists, control: m.control, sources: m.sources, cancel: cancel}
+	if !m.open(inner, r) {
+		return stream.ErrBusy
 	}
-	m.leaving[s.key] = s.worker.done
-	s.worker.stop(errStopped)
-	return s.worker.done
+	defer m.close(r)
+	return r.loop(ctx, yield)
+}
+
+// open begins a run. It returns false if one is active.
+func (m *Mux) open(ctx context.Context, r *activeRun) bool {
+	m.sources.mu.Lock()
+	defer m.sources.mu.Unlock()
+	if m.active != nil {
+		return false
+	}
+	m.active = r
+	r.begin(ctx)
+	return true
+}
+
+// close ends a run. No goroutine of it is left when close returns.
+func (m *Mux) close(r *activeRun) {
+	r.wait()
+	m.sources.mu.Lock()
+	defer m.sources.mu.Unlock()
+	m.sources.settle()
+	m.active = nil
 }
 
 // Stop ends the active run, if there is one: the loop ends without an error as soon as its body returns. Events that
@@ -194,58 +177,48 @@ func (m *Mux) end(how ending) {
 	if !m.made() {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.run.cancel == nil || m.run.ending >= how {
-		return
+	m.sources.mu.Lock()
+	defer m.sources.mu.Unlock()
+	if m.active != nil {
+		m.active.end(how)
 	}
-	m.run.ending, m.run.start = how, nil
-	if how == draining {
-		for _, s := range m.sources {
-			m.admit(s, true)
-		}
-	}
-	m.run.cancel(errStopped)
-	m.notify()
 }
 
 // Synced returns Status.AllSynced, and whether all sources deliver everything that exists, for packages of this module.
 func (m *Mux) Synced(friend.Access) (all, whole bool) {
-	whole = true
 	if !m.made() {
-		return false, whole
+		return false, true
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.sources {
+	m.sources.mu.Lock()
+	defer m.sources.mu.Unlock()
+	all, whole = len(m.sources.byKey) > 0, true
+	for _, s := range m.sources.byKey {
+		all = all && s.progress.synced
 		whole = whole && s.run.Start == stream.Start{} && s.run.Checkpoint == nil
 	}
-	return m.allSynced(), whole
+	return all, whole
 }
-
-func (m *Mux) allSynced() bool { return len(m.sources) > 0 && m.counts.unsynced == 0 }
 
 // Has reports whether s is a source, under its own key, for package follow.
 func (m *Mux) Has(_ friend.Access, s Source) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	found := m.sources[s.Key()]
-	return found != nil && found.Source == s
+	m.sources.mu.Lock()
+	defer m.sources.mu.Unlock()
+	return m.sources.find(s) != nil
 }
 
 // RemoveIdle is for package follow. It removes s and waits until it has ended, but only if none of its events
 // waits for the loop. It reports whether it has removed s, which has to be a source under its own key.
 func (m *Mux) RemoveIdle(_ friend.Access, s Source) bool {
-	m.mu.Lock()
-	found := m.sources[s.Key()]
-	if found == nil || found.Source != s || found.buffer.load().events > 0 { // then nothing is blocked either
-		m.mu.Unlock()
-		return false
+	var done <-chan struct{}
+	m.sources.mu.Lock()
+	found := m.sources.find(s)
+	idle := found != nil && found.buffer.load().events == 0 // then nothing is blocked either
+	if idle {
+		done = m.sources.detach(found)
 	}
-	done := m.detach(found)
-	m.mu.Unlock()
+	m.sources.mu.Unlock()
 	if done != nil {
 		<-done
 	}
-	return true
+	return idle
 }

@@ -2,6 +2,7 @@ package mux
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 
 	"github.com/gvrwatch/gvrwatch/internal/invalid"
@@ -89,6 +90,16 @@ const (
 	// skipped. With FailOnGap and a Checkpoint, a Stream whose checkpoint is too old fails each time.
 	Retry Decision = "retry"
 )
+
+// SourceError ends a run because a source has failed.
+type SourceError struct {
+	Key string
+	Err error
+}
+
+func (e *SourceError) Error() string { return fmt.Sprintf("mux: source %q failed: %v", e.Key, e.Err) }
+
+func (e *SourceError) Unwrap() error { return e.Err }
 
 const (
 	defaultEvents = 100

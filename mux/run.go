@@ -3,82 +3,173 @@ package mux
 import (
 	"context"
 	"errors"
-	"iter"
+	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 
-	"github.com/gvrwatch/gvrwatch/internal/invalid"
+	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Events returns the sequence. During a run over it each source has a goroutine. Leaving the loop, by break, return or
-// panic, ends the sources, waits for them, and discards the events that wait (see [Mux.Stop]). There may be many runs,
-// one at a time (stream.ErrBusy); each begins a new run of every source.
-//
-// A yielded error is the last value:
-//
-//   - the cause of ctx when ctx has ended,
-//   - a *SourceError when a source has failed and Options.OnError is nil, returns Fail or panics, after the events of
-//     that source.
-//
-// The sequence ends without an error after Stop or Drain. It also does so once every source has ended without an error
-// (as Streams with UntilSynced or UntilClosed do) and all events have been delivered. Without any source it waits for
-// Add.
-func (m *Mux) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
-	return func(yield func(stream.Event, error) bool) {
-		if err := m.loop(ctx, yield); err != nil {
-			yield(stream.Event{}, err)
+// activeRun is one run over Events: its loop, and the workers and the function that run beside it.
+type activeRun struct {
+	options Options
+	lists   *host.Lists
+	control func(context.Context) error // Mux.control
+	sources *sourceSet
+	cancel  context.CancelCauseFunc
+	workers sync.WaitGroup // and the function
+
+	// sourceSet.mu guards the following.
+	start   func(*source, time.Duration) // starts a source after a delay; nil once the run ends
+	running int                          // workers
+	ending  ending
+	err     error // of control
+}
+
+// ending says how a run ends.
+type ending int
+
+const (
+	notEnding ending = iota
+	draining
+	stopping
+)
+
+var errStopped, errLeft = errors.New("stopped"), errors.New("the loop was left")
+
+// begin starts what runs beside the loop, until ctx ends. Its caller holds sourceSet.mu.
+func (r *activeRun) begin(ctx context.Context) {
+	r.start = r.starter(ctx)
+	r.sources.reset()
+	for _, s := range r.sources.byKey {
+		r.start(s, 0)
+	}
+	if r.control == nil {
+		return
+	}
+	r.workers.Go(func() {
+		var err error
+		defer func() {
+			if p := recover(); p != nil {
+				err = &stream.PanicError{Value: p, Stack: debug.Stack()}
+			}
+			if err != nil && ctx.Err() == nil {
+				r.sources.mu.Lock()
+				defer r.sources.mu.Unlock()
+				r.err = err
+				r.sources.backlog.notify()
+			}
+		}()
+		err = r.control(ctx)
+	})
+}
+
+// starter returns the function that starts the worker of a source. Its caller holds sourceSet.mu. The workers end when
+// ctx does.
+func (r *activeRun) starter(ctx context.Context) func(*source, time.Duration) {
+	return func(s *source, delay time.Duration) {
+		ctx, stop := context.WithCancelCause(ctx)
+		done, predecessor := make(chan struct{}), r.sources.leaving[s.key]
+		s.worker = lastWorker{
+			state: stream.Listing, running: true, stop: stop, done: done, number: s.worker.number + 1,
+		}
+		if delay > 0 {
+			s.worker.state, s.failure.nextTry = stream.Backoff, time.Now().Add(delay)
+		}
+		r.running++
+		w := worker{source: s.from, key: s.key, lists: r.lists, holder: &r.sources.holder, door: &port{r, s}}
+		r.workers.Go(func() {
+			defer close(done)
+			defer stop(nil)
+			if predecessor != nil {
+				<-predecessor // it has the same key, and is ending
+			}
+			w.work(ctx, delay)
+		})
+	}
+}
+
+// loop delivers what waits until the run is over. It returns the error to yield.
+func (r *activeRun) loop(ctx context.Context, yield func(stream.Event, error) bool) error {
+	var it item
+	for {
+		s, over := r.next(ctx, &it)
+		switch {
+		case over:
+			return it.err
+		case s == nil:
+			select {
+			case <-r.sources.backlog.wake:
+			case <-ctx.Done():
+			}
+		case it.end:
+			if err := r.handleFailure(s, it.err); err != nil {
+				return err
+			}
+		case !r.deliver(s, it.event, yield):
+			return nil
 		}
 	}
 }
 
-var errLeft = errors.New("the loop was left")
-
-// loop is one run. It returns the error to yield.
-func (m *Mux) loop(ctx context.Context, yield func(stream.Event, error) bool) error {
+// next takes what the loop handles next: an event, or the failure of a source. It returns nil if the loop has to wait,
+// and reports whether the run is over, perhaps with the error of the item.
+func (r *activeRun) next(ctx context.Context, it *item) (s *source, over bool) {
+	all := r.sources
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	*it = item{}
 	switch {
-	case !m.made():
-		return errNotMade
-	case ctx == nil:
-		return invalid.New("ctx", "", "must not be nil")
+	case r.ending == stopping:
+		return nil, true
+	case ctx.Err() != nil:
+		it.err = context.Cause(ctx)
+		return nil, true
+	case r.err != nil && r.ending == notEnding:
+		it.err = r.err
+		return nil, true
 	}
-	inner, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var workers sync.WaitGroup
-	if !m.open(inner, cancel, &workers) {
-		return stream.ErrBusy
-	}
-	defer m.close(cancel, &workers)
-	var it item
 	for {
-		s, next := m.next(ctx, &it)
-		switch next {
-		case end:
-			return it.err
-		case nothing:
-			select {
-			case <-m.wake:
-			case <-ctx.Done():
+		s = all.backlog.take(it)
+		switch {
+		case s == nil && r.isOver():
+			*it = item{}
+			return nil, true
+		case s == nil:
+			return nil, false
+		case it.end && it.run != s.worker.number:
+			continue // it ended in an earlier run of the Mux
+		case it.end:
+			if all.end(s, it.err); it.err == nil || r.ending != notEnding {
+				continue
 			}
-		case failed:
-			if err := m.handleSourceError(s, it.err); err != nil {
-				return err
-			}
-		case event:
-			if !m.deliver(s, it.event, yield) {
-				return nil
-			}
+		case it.event.Type == stream.Synced:
+			s.progress.synced = true
+		case it.event.Type == stream.Gap:
+			s.progress.synced = false
 		}
+		return s, false
 	}
+}
+
+// isOver reports whether nothing more can come. Nothing is queued.
+func (r *activeRun) isOver() bool {
+	if r.ending == draining {
+		return r.running == 0
+	}
+	return r.control == nil && r.sources.allEnded()
 }
 
 // deliver yields an event. If the loop body panics, the event counts as discarded.
-func (m *Mux) deliver(s *source, ev stream.Event, yield func(stream.Event, error) bool) bool {
+func (r *activeRun) deliver(s *source, ev stream.Event, yield func(stream.Event, error) bool) bool {
 	returned := false
 	defer func() {
 		if !returned {
-			m.mu.Lock()
-			defer m.mu.Unlock()
+			r.sources.mu.Lock()
+			defer r.sources.mu.Unlock()
 			s.discarded = true
 		}
 	}()
@@ -87,142 +178,96 @@ func (m *Mux) deliver(s *source, ev stream.Event, yield func(stream.Event, error
 	return more
 }
 
-// open begins a run. It returns false if one is active.
-func (m *Mux) open(ctx context.Context, cancel context.CancelCauseFunc, workers *sync.WaitGroup) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.run.cancel != nil {
-		return false
+// end makes the loop end, unless it is ending in this way or a harder one already. Its caller holds sourceSet.mu.
+func (r *activeRun) end(how ending) {
+	if r.ending >= how {
+		return
 	}
-	m.run = runState{cancel: cancel, start: m.starter(ctx, workers)}
-	m.counts = counts{unsynced: len(m.sources)}
-	for _, s := range m.sources {
-		s.reset()
-		m.run.start(s, 0)
-		m.schedule(s)
+	r.ending, r.start = how, nil
+	if how == draining {
+		for _, s := range r.sources.byKey {
+			r.sources.backlog.admit(s, true)
+		}
 	}
-	if m.control != nil {
-		workers.Go(func() {
-			if err := m.runControl(ctx); err != nil && ctx.Err() == nil {
-				m.mu.Lock()
-				defer m.mu.Unlock()
-				m.run.err = err
-				m.notify()
-			}
-		})
-	}
-	return true
+	r.cancel(errStopped)
+	r.sources.backlog.notify()
 }
 
-// runControl calls Mux.control.
-func (m *Mux) runControl(ctx context.Context) (err error) {
+// wait ends what runs beside the loop, and waits until it has ended.
+func (r *activeRun) wait() {
+	r.sources.mu.Lock()
+	r.start = nil
+	r.sources.mu.Unlock()
+	r.cancel(errLeft)
+	r.workers.Wait()
+}
+
+// handleFailure does what OnError decides about a source that has failed. It returns the error that ends the run.
+func (r *activeRun) handleFailure(s *source, err error) error {
+	if !r.matters(s) {
+		return nil
+	}
+	log := r.options.Logger.With("source", s.key, "error", err)
+	switch decision, panicked := r.options.decide(s.key, err); {
+	case panicked != nil:
+		log.Error("source failed, and Options.OnError panicked, ending the run", "panic", panicked)
+		return &SourceError{s.key, fmt.Errorf("%w, and Options.OnError: %w", err, panicked)}
+	case decision == Drop:
+		log.Warn("source failed, dropping it")
+		r.sources.mu.Lock()
+		defer r.sources.mu.Unlock()
+		if !s.removed {
+			r.sources.detach(s)
+		}
+	case decision == Retry:
+		if delay, ok := r.retry(s); ok {
+			log.Warn("source failed, retrying", "after", delay)
+		}
+	case r.matters(s):
+		log.Error("source failed, ending the run")
+		return &SourceError{s.key, err}
+	}
+	return nil
+}
+
+// matters reports whether the failure of a source still matters: the source has not been removed, and the run is not
+// ending.
+func (r *activeRun) matters(s *source) bool {
+	r.sources.mu.Lock()
+	defer r.sources.mu.Unlock()
+	return !s.removed && r.ending == notEnding
+}
+
+// decide calls OnError. A panic of OnError is a *stream.PanicError.
+func (o *Options) decide(key string, err error) (d Decision, panicked error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &stream.PanicError{Value: p, Stack: debug.Stack()}
+			panicked = &stream.PanicError{Where: key, Value: p, Stack: debug.Stack()}
 		}
 	}()
-	return m.control(ctx)
+	return o.OnError(key, err), nil
 }
-
-// close ends a run. No goroutine of it is left when close returns.
-func (m *Mux) close(cancel context.CancelCauseFunc, workers *sync.WaitGroup) {
-	m.mu.Lock()
-	m.run.start = nil
-	m.mu.Unlock()
-	cancel(errLeft)
-	workers.Wait()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.sources {
-		switch {
-		case !s.resumes() || s.discarded || s.progress.restart:
-			s.discarded = m.purge(s) || s.discarded
-		case s.buffer.blocked != nil:
-			m.keep(s, s.buffer.blocked)
-			s.buffer.blocked = nil
-		}
-		s.settle(&m.waiting.holder)
-		s.worker.state = stopped
-	}
-	m.waiting.ready, m.run = ring[*source]{}, runState{}
-}
-
-// next is what the loop does next.
-type next int
 
 const (
-	nothing next = iota // it waits for Mux.wake
-	event
-	failed // a source
-	end    // perhaps with an error
+	firstDelay = time.Second
+	maxDelay   = 30 * time.Second
+	// healthy is how long a source has to run for its failures to be forgotten.
+	healthy = time.Minute
 )
 
-// next decides what the loop does. It sets the item that this is about: an event, or an end with its error.
-func (m *Mux) next(ctx context.Context, it *item) (*source, next) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	*it = item{}
-	switch {
-	case m.run.ending == stopping:
-		return nil, end
-	case ctx.Err() != nil:
-		it.err = context.Cause(ctx)
-		return nil, end
-	case m.run.err != nil && m.run.ending == notEnding:
-		it.err = m.run.err
-		return nil, end
+// retry starts a source again, unless it has been removed or the run is ending.
+func (r *activeRun) retry(s *source) (delay time.Duration, ok bool) {
+	r.sources.mu.Lock()
+	defer r.sources.mu.Unlock()
+	if s.removed || r.start == nil {
+		return 0, false
 	}
-	for {
-		s := m.take(it)
-		switch {
-		case s == nil && m.isOver():
-			*it = item{}
-			return nil, end
-		case s == nil:
-			m.run.asleep = true
-			return nil, nothing
-		case it.end && it.run != s.worker.runs:
-			continue // it ended in an earlier run of the Mux
-		case it.end && m.sourceEnded(s, it.err):
-			return s, failed
-		case it.end:
-			continue
-		case it.event.Type == stream.Synced:
-			m.setSynced(s, true)
-		case it.event.Type == stream.Gap:
-			m.setSynced(s, false)
-		}
-		return s, event
+	if s.worker.ended.Sub(s.worker.began) >= healthy { // the loop may receive the end much later
+		s.failure.inARow = 0
 	}
-}
-
-// isOver reports whether nothing more can come. Nothing is queued.
-func (m *Mux) isOver() bool {
-	if m.run.ending == draining {
-		return m.run.workers == 0
-	}
-	return m.control == nil && len(m.sources) > 0 && m.counts.ended == len(m.sources)
-}
-
-// sourceEnded records the end of a source whose events have all been delivered. It reports whether the error has to be
-// handled.
-func (m *Mux) sourceEnded(s *source, err error) bool {
-	s.worker.state, s.failure.err = stopped, err
-	if err != nil {
-		m.setSynced(s, false)
-		return m.run.ending == notEnding
-	}
-	s.progress.finished = true
-	m.counts.ended++
-	return false
-}
-
-func (m *Mux) setSynced(s *source, synced bool) {
-	switch {
-	case synced && !s.progress.synced:
-		m.counts.unsynced--
-	case !synced && s.progress.synced:
-		m.counts.unsynced++
-	}
-	s.progress.synced = synced
+	s.failure.inARow++
+	s.buffer.latest.again = true
+	delay = wait.Between(0, wait.Doubled(s.failure.inARow, firstDelay, maxDelay))
+	r.start(s, delay)
+	return delay, true
 }

@@ -1,13 +1,16 @@
 package mux
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -23,68 +26,70 @@ type Source interface {
 	Events(ctx context.Context) iter.Seq2[stream.Event, error]
 }
 
-// hosted is a source that is, or embeds, a *stream.Stream or a *stream.Sequence.
-type hosted interface {
-	Host(context.Context, host.Run) iter.Seq2[stream.Event, error]
-}
+// What else a Source can do that is, or embeds, a *stream.Stream or a *stream.Sequence. Watched returns an error if it
+// is invalid. Hold says who may resume from its Position (host.Holder).
+type (
+	hosted interface {
+		Host(context.Context, host.Run) iter.Seq2[stream.Event, error]
+	}
+	watched interface {
+		Watched(friend.Access) (stream.Options, stream.Run, error)
+	}
+	held       interface{ Hold(*host.Holder) }
+	positioned interface{ Position() checkpoint.Position }
+	reporting  interface{ Status() stream.Status }
+)
 
-// watched is a source that is, or embeds, a *stream.Stream or a *stream.Sequence, which may be invalid.
-type watched interface {
-	Watched(friend.Access) (stream.Options, stream.Run, error)
-}
-
-// held is a source whose position must not be resumed from by others than who holds its events (host.Holder).
-type held interface{ Hold(*host.Holder) }
-
-// positioned is a Source that can resume, as a *stream.Stream.
-type positioned interface{ Position() checkpoint.Position }
-
-// reporting is a Source that has a Status, as a *stream.Stream.
-type reporting interface{ Status() stream.Status }
-
-// source is one source of a Mux. Mux.mu guards all but the first four fields.
+// source is what a Mux knows of one of its sources. sourceSet.mu guards all but the first four fields.
 type source struct {
-	Source
+	from    Source
 	key     string
 	options SourceOptions
 	run     stream.Run // of a *stream.Sequence
 
 	removed   bool
 	discarded bool // an event of this run was discarded before the loop received it
-	worker    worker
-	buffer    buffer
+	worker    lastWorker
+	buffer    buffer // only the backlog changes it during a run
 	progress  progress
 	failure   failure
+}
+
+// newSource returns a source that has not begun, or a *stream.OptionsError.
+func newSource(from Source, o SourceOptions) (*source, error) {
+	s := &source{from: from, key: cmp.Or(o.Key, from.Key()), options: o, worker: lastWorker{state: stream.Idle}}
+	if w, ok := from.(watched); ok {
+		var err error
+		if _, s.run, err = w.Watched(friend.Access{}); err != nil {
+			return nil, err
+		}
+	}
+	if s.key == "" {
+		return nil, invalid.New("Key", "", "must not be empty: give the Source a Key, or set SourceOptions.Key")
+	}
+	s.reset()
+	return s, nil
 }
 
 // resumes reports whether the source goes on, in the next run of the Mux, where it was in the last one. What it has
 // delivered to the Mux and not yet to the loop is kept until then.
 func (s *source) resumes() bool { return s.run.Start == stream.Resume() && s.run.Checkpoint == nil }
 
-// worker is the goroutine of a source.
-type worker struct {
-	state   state
+// lastWorker is the active worker of a source, or else the last one.
+type lastWorker struct {
+	state   stream.State // Idle, Backoff, Stopped, or while it receives (or is about to) Listing
 	running bool
 	stop    context.CancelCauseFunc
 	done    <-chan struct{} // closed when it has ended
-	runs    int             // how often it was started
+	number  int             // 1 for the first worker of the source
 	began   time.Time       // when it began to receive events
 	ended   time.Time
 }
 
-// state is what a source does.
-type state int
-
-const (
-	idle      state = iota // no run since it was added
-	receiving              // or about to
-	backingOff
-	stopped
-)
-
 // buffer holds the events of a source that wait for the loop.
 type buffer struct {
-	queue
+	queue                   // embedded because a buffer is used as one
+	latest    coalescing    // shared with a latestQueue
 	scheduled bool          // the source is in backlog.ready
 	blocked   *item         // does not fit into the queue; the worker waits
 	room      chan struct{} // receives when what was blocked has been queued; of capacity one
@@ -92,12 +97,10 @@ type buffer struct {
 
 // progress is what a source has done in the active run, or else in the last one.
 type progress struct {
-	buffered            bool // an event, so that it can resume
-	restart             bool // it can't resume from its Position
-	again               bool // it was started again, and no SYNCED came since
-	finished            bool // without an error
-	synced              bool // the loop has received SYNCED, and no GAP or error since
-	coalesced, vanished uint64
+	buffered bool // an event, so that it can resume
+	restart  bool // it can't resume from its Position
+	finished bool // without an error
+	synced   bool // the loop has received SYNCED, and no GAP or error since
 }
 
 // failure is the last failure of a source.
@@ -111,12 +114,14 @@ type failure struct {
 func (s *source) reset() {
 	before := s.buffer.queue
 	kept := before != nil && s.resumes() && before.load().items > 0
-	s.worker.began, s.progress, s.failure = time.Time{}, progress{again: kept && s.progress.again}, failure{}
-	s.buffer = buffer{queue: before, room: make(chan struct{}, 1)}
+	s.progress, s.failure = progress{}, failure{}
+	s.buffer = buffer{
+		queue: before, latest: coalescing{again: kept && s.buffer.latest.again}, room: make(chan struct{}, 1),
+	}
 	switch {
 	case kept:
 	case s.options.Overflow == Latest:
-		s.buffer.queue = newLatestQueue(&s.progress)
+		s.buffer.queue = newLatestQueue(&s.buffer.latest)
 	default:
 		s.buffer.queue = &blockQueue{}
 	}
@@ -125,20 +130,112 @@ func (s *source) reset() {
 // settle says, at the end of a run, who holds the events that the source has delivered: nobody if one was discarded,
 // keeper if some wait for the next run, or else the loop has received all. The source must not be running.
 func (s *source) settle(keeper *host.Holder) {
+	h, ok := s.from.(held)
 	switch {
+	case !ok:
 	case s.discarded:
-		s.hold(host.Nobody)
+		h.Hold(host.Nobody)
 	case s.buffer.load().events > 0:
-		s.hold(keeper)
+		h.Hold(keeper)
 	}
 	s.discarded = false
 }
 
-// hold says who holds the events that the source has delivered.
-func (s *source) hold(by *host.Holder) {
-	if h, ok := s.Source.(held); ok {
-		h.Hold(by)
+// sourceSet is the sources of a Mux, in all its runs, and what waits of them for the loop. It starts nothing and calls
+// nothing that waits. The callers of its methods hold mu.
+type sourceSet struct {
+	mu      sync.Mutex
+	byKey   map[string]*source
+	leaving map[string]<-chan struct{} // closed when a source that was removed has ended
+	backlog backlog
+	holder  host.Holder // holds what waits between two runs
+	ended   int         // number of sources that have ended without an error
+}
+
+// add adds a source, or returns a *stream.OptionsError if there is one with its key.
+func (all *sourceSet) add(s *source) error {
+	if all.byKey[s.key] != nil {
+		return invalid.New("Key", s.key,
+			"must differ from those of the other sources: remove the other source first, or set SourceOptions.Key")
 	}
+	all.byKey[s.key] = s
+	return nil
+}
+
+// find returns the source that was added as s under its own key, or nil.
+func (all *sourceSet) find(s Source) *source {
+	if found := all.byKey[s.Key()]; found != nil && found.from == s {
+		return found
+	}
+	return nil
+}
+
+// detach takes a source out. It returns a channel that is closed when the source has ended, or nil if it has.
+func (all *sourceSet) detach(s *source) <-chan struct{} {
+	delete(all.byKey, s.key)
+	s.removed = true
+	if s.progress.finished {
+		all.ended--
+	}
+	all.backlog.purge(s)
+	s.discarded = true   // even if nothing waited: whoever adds the source again begins again
+	all.backlog.notify() // the run may have nothing left to wait for
+	if !s.worker.running {
+		s.settle(nil)
+		return nil
+	}
+	all.leaving[s.key] = s.worker.done
+	s.worker.stop(errStopped)
+	return s.worker.done
+}
+
+// reset prepares for a run.
+func (all *sourceSet) reset() {
+	all.ended = 0
+	for _, s := range all.byKey {
+		s.reset()
+		all.backlog.schedule(s)
+	}
+}
+
+// end records the end of a source whose events have all been delivered.
+func (all *sourceSet) end(s *source, err error) {
+	s.worker.state, s.failure.err = stream.Stopped, err
+	if err != nil {
+		s.progress.synced = false
+		return
+	}
+	s.progress.finished = true
+	all.ended++
+}
+
+func (all *sourceSet) allEnded() bool { return len(all.byKey) > 0 && all.ended == len(all.byKey) }
+
+// keep queues an item for the next run, although this one ends, if the source resumes then. SYNCED is not kept: the
+// next run delivers another one.
+func (all *sourceSet) keep(s *source, it *item) {
+	switch {
+	case !s.resumes() || s.removed:
+		s.discarded = true
+	case it.event.Type != stream.Synced:
+		all.backlog.enqueue(s, it)
+	}
+}
+
+// settle keeps or discards what waits at the end of a run. No worker is left.
+func (all *sourceSet) settle() {
+	for _, s := range all.byKey {
+		switch {
+		case !s.resumes() || s.discarded || s.progress.restart:
+			s.discarded = all.backlog.purge(s) || s.discarded
+		case s.buffer.blocked != nil:
+			all.keep(s, s.buffer.blocked)
+			s.buffer.blocked = nil
+		}
+		s.settle(&all.holder)
+		s.worker.state = stream.Stopped
+	}
+	all.backlog.ready, all.backlog.asleep = ring[*source]{}, false
 }
 
 // SourceOf returns the key of the source of an event that a Mux has delivered. It is empty for other events.

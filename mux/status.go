@@ -46,7 +46,7 @@ func (m *Mux) Status() Status {
 	if !m.made() {
 		return Status{}
 	}
-	all, sources := m.snapshot()
+	all, sources := m.sources.status()
 	for i := range all.Sources {
 		s, src := &all.Sources[i], sources[i]
 		r, ok := src.(reporting)
@@ -66,43 +66,39 @@ func (m *Mux) Status() Status {
 	return all
 }
 
-// snapshot returns what the Mux itself knows. It calls no source.
-func (m *Mux) snapshot() (all Status, sources []Source) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all.AllSynced = m.allSynced()
-	for _, key := range slices.Sorted(maps.Keys(m.sources)) {
-		s := m.sources[key]
-		waiting := s.buffer.load()
-		st := SourceStatus{
-			Key: key, State: s.state(), Synced: s.progress.synced, Queued: waiting.events, Bytes: waiting.bytes,
-			Coalesced: s.progress.coalesced, Vanished: s.progress.vanished, Err: s.failure.err,
-		}
-		if s.buffer.blocked != nil {
-			st.Queued++
-			st.Bytes += s.buffer.blocked.size
-		}
-		if s.worker.state == backingOff {
-			st.Attempt, st.NextTry = s.failure.inARow, s.failure.nextTry
-		}
-		all.Queued += st.Queued
-		all.Bytes += st.Bytes
-		all.Sources, sources = append(all.Sources, st), append(sources, s.Source)
+// status returns what the Mux itself knows, and the sources in the same order. It calls no source. Unlike the other
+// methods it locks mu itself.
+func (all *sourceSet) status() (st Status, from []Source) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	st.AllSynced = len(all.byKey) > 0
+	for _, key := range slices.Sorted(maps.Keys(all.byKey)) {
+		s := all.byKey[key]
+		one := s.status()
+		st.AllSynced = st.AllSynced && one.Synced
+		st.Queued += one.Queued
+		st.Bytes += one.Bytes
+		st.Sources, from = append(st.Sources, one), append(from, s.from)
 	}
-	return all, sources
+	return st, from
 }
 
-// state returns the state of a source that does not report one.
-func (s *source) state() stream.State {
-	switch {
-	case s.worker.state == idle:
-		return stream.Idle
-	case s.worker.state == backingOff:
-		return stream.Backoff
-	case s.worker.state == stopped:
-		return stream.Stopped
-	case s.progress.synced:
-		return stream.Streaming
+// status returns what the Mux itself knows of the source.
+func (s *source) status() SourceStatus {
+	waiting := s.buffer.load()
+	st := SourceStatus{
+		Key: s.key, State: s.worker.state, Synced: s.progress.synced, Queued: waiting.events, Bytes: waiting.bytes,
+		Coalesced: s.buffer.latest.coalesced, Vanished: s.buffer.latest.vanished, Err: s.failure.err,
 	}
-	return stream.Listing
+	if s.buffer.blocked != nil {
+		st.Queued++
+		st.Bytes += s.buffer.blocked.size
+	}
+	switch {
+	case st.State == stream.Backoff:
+		st.Attempt, st.NextTry = s.failure.inARow, s.failure.nextTry
+	case st.State == stream.Listing && st.Synced:
+		st.State = stream.Streaming
+	}
+	return st
 }

@@ -4,101 +4,86 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// starter returns the function that starts the worker of a source. Its caller holds m.mu. The workers belong to all,
-// and end when ctx does.
-func (m *Mux) starter(ctx context.Context, all *sync.WaitGroup) func(*source, time.Duration) {
-	return func(s *source, delay time.Duration) {
-		ctx, stop := context.WithCancelCause(ctx)
-		done, predecessor := make(chan struct{}), m.leaving[s.key]
-		s.worker.running, s.worker.stop, s.worker.done = true, stop, done
-		s.worker.runs++
-		s.worker.state = receiving
-		if delay > 0 {
-			s.worker.state, s.failure.nextTry = backingOff, time.Now().Add(delay)
-		}
-		m.run.workers++
-		all.Go(func() {
-			defer close(done)
-			defer stop(nil)
-			if predecessor != nil {
-				<-predecessor // it has the same key, and is ending
-			}
-			m.work(ctx, s, delay)
-		})
-	}
+// worker is one run of a source, in a goroutine of its own. Only through its door does it reach the run of the Mux.
+type worker struct {
+	source Source
+	key    string
+	lists  *host.Lists
+	holder *host.Holder
+	door   door
 }
 
-// work runs a source until it ends.
-func (m *Mux) work(ctx context.Context, s *source, delay time.Duration) {
+// door is what the run of a Mux lets the worker of a source do, in this order: begin once, unless it ends before, put
+// any number of times, end once.
+type door interface {
+	// begin reports whether the source has begun before in this run of the Mux, and whether it has to start from the
+	// beginning all the same.
+	begin() (again, restart bool)
+	// put buffers an event, and waits for room if it does not fit. It returns false if the worker has to end. memory
+	// is how much the Object takes, or 0 if that is unknown.
+	put(ctx context.Context, ev stream.Event, memory int64) bool
+	// end records how the worker has ended, and whether its source can't resume.
+	end(err error, canceled, restart bool)
+}
+
+// work runs the source until it ends.
+func (w *worker) work(ctx context.Context, delay time.Duration) {
 	var err error
-	returned := false
+	returned, restart := false, false
 	defer func() {
 		if !returned {
 			p := cmp.Or[any](recover(), errors.New("runtime.Goexit ended the goroutine of the source"))
-			err = &stream.PanicError{Where: s.key, Value: p, Stack: debug.Stack()}
+			err = &stream.PanicError{Where: w.key, Value: p, Stack: debug.Stack()}
 		}
-		m.workerEnded(s, err, ctx.Err() != nil)
+		_, panicked := errors.AsType[*stream.PanicError](err) // the event that it was handling may be lost
+		w.door.end(err, ctx.Err() != nil, restart || panicked)
 	}()
 	if wait.Sleep(ctx, delay, nil) {
-		err = m.receive(ctx, s)
+		restart, err = w.receive(ctx)
 	}
 	returned = true
 }
 
-// receive buffers the events of a source.
-func (m *Mux) receive(ctx context.Context, s *source) error {
+// receive passes the events of the source on. It returns the source's error, and whether its Position is no use then.
+func (w *worker) receive(ctx context.Context) (restart bool, err error) {
 	memory := int64(0) // of the event that is yielded; stays 0 if the source is no Stream
-	events, resumed := m.events(ctx, s, &memory)
+	events, resumed := w.events(ctx, &memory)
 	if events == nil {
-		return errors.New("Events returned nil: must return a sequence")
+		return false, errors.New("Events returned nil: must return a sequence")
 	}
 	for ev, err := range events {
 		if err != nil {
-			var invalid *stream.OptionsError
-			var gap *stream.GapError
-			if resumed && errors.As(err, &invalid) || errors.As(err, &gap) { // its Position is no use
-				m.mu.Lock()
-				s.progress.restart = true
-				m.mu.Unlock()
-			}
-			return err
+			_, invalid := errors.AsType[*stream.OptionsError](err)
+			_, gap := errors.AsType[*stream.GapError](err)
+			return resumed && invalid || gap, err
 		}
-		if !m.put(ctx, s, ev, memory) {
-			return nil
+		if !w.door.put(ctx, ev, memory) {
+			break
 		}
 	}
-	return nil
+	return false, nil
 }
 
-// events returns the sequence of a source, and whether it resumes where it was. memory is for host.Run.
-func (m *Mux) events(
-	ctx context.Context, s *source, memory *int64,
-) (events iter.Seq2[stream.Event, error], resumed bool) {
-	m.mu.Lock()
-	s.worker.state, s.worker.began, s.failure.nextTry, s.failure.err = receiving, time.Now(), time.Time{}, nil
-	again := s.progress.buffered
-	restart := s.progress.restart
-	resume := again && !restart
-	s.progress.restart = false
-	m.mu.Unlock()
-	src, ok := s.Source.(hosted)
+// events returns the sequence of the source, and whether it resumes where it was. memory is for host.Run.
+func (w *worker) events(ctx context.Context, memory *int64) (events iter.Seq2[stream.Event, error], resumed bool) {
+	again, restart := w.door.begin()
+	src, ok := w.source.(hosted)
 	if !ok {
-		return s.Events(ctx), false
+		return w.source.Events(ctx), false
 	}
-	o := host.Run{Again: again || restart, Lists: m.lists, Memory: memory, Holder: &m.waiting.holder}
-	if src, ok := s.Source.(positioned); ok && resume {
+	o := host.Run{Again: again || restart, Lists: w.lists, Memory: memory, Holder: w.holder}
+	if src, ok := w.source.(positioned); ok && again && !restart {
 		// The Position includes the events in the buffer.
 		if p := src.Position(); len(p.ResourceVersions)+len(p.Objects) > 0 {
 			from := &p
@@ -112,100 +97,63 @@ func (m *Mux) events(
 	return src.Host(ctx, o), resumed
 }
 
-// workerEnded records the end of a worker.
-func (m *Mux) workerEnded(s *source, err error, canceled bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s.worker.running, s.worker.ended = false, time.Now()
-	m.run.workers--
-	if _, panicked := errors.AsType[*stream.PanicError](err); panicked {
-		s.progress.restart = true // the event that it was handling may be lost
+// port is the door of the worker of a source.
+type port struct {
+	run    *activeRun
+	source *source
+}
+
+func (p *port) begin() (again, restart bool) {
+	p.run.sources.mu.Lock()
+	defer p.run.sources.mu.Unlock()
+	s := p.source
+	s.worker.state, s.worker.began, s.failure.nextTry, s.failure.err = stream.Listing, time.Now(), time.Time{}, nil
+	again, restart = s.progress.buffered, s.progress.restart
+	s.progress.restart = false
+	return again, restart
+}
+
+func (p *port) put(ctx context.Context, ev stream.Event, memory int64) bool {
+	s, all := p.source, p.run.sources
+	it := item{event: ev, size: sizeOf(&ev, memory)}
+	it.event.Envelope(friend.Access{}).Source = s.key
+	all.mu.Lock()
+	if ctx.Err() != nil { // the source has been removed, or the run is ending
+		all.keep(s, &it)
+		all.mu.Unlock()
+		return false
 	}
+	s.progress.buffered = true
+	isQueued := all.backlog.put(s, &it)
+	all.mu.Unlock()
+	if isQueued {
+		return true
+	}
+	select {
+	case <-s.buffer.room:
+		return true
+	case <-ctx.Done():
+		return false // whatever has canceled ctx has admitted the item, or purges it
+	}
+}
+
+func (p *port) end(err error, canceled, restart bool) {
+	s, all := p.source, p.run.sources
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	s.worker.running, s.worker.ended = false, time.Now()
+	s.progress.restart = s.progress.restart || restart
+	p.run.running--
 	switch {
 	case s.removed:
 		s.settle(nil) // not before: a run that has just begun would take it for its own
-		if m.leaving[s.key] == s.worker.done {
-			delete(m.leaving, s.key)
+		if all.leaving[s.key] == s.worker.done {
+			delete(all.leaving, s.key)
 		}
 	case canceled:
-		s.worker.state = stopped
+		s.worker.state = stream.Stopped
 	default:
-		m.enqueue(s, &item{end: true, err: err, run: s.worker.runs})
+		all.backlog.enqueue(s, &item{end: true, err: err, run: s.worker.number})
 	}
-	m.notify()
-}
-
-// handleSourceError does what OnError decides about a source that has failed. It returns the error that ends the run.
-func (m *Mux) handleSourceError(s *source, err error) error {
-	if !m.isCurrent(s) {
-		return nil
-	}
-	log := m.options.Logger.With("source", s.key, "error", err)
-	decision, panicked := m.callOnError(s.key, err)
-	if panicked != nil {
-		log.Error("source failed, and Options.OnError panicked, ending the run", "panic", panicked)
-		return &SourceError{s.key, fmt.Errorf("%w, and Options.OnError: %w", err, panicked)}
-	}
-	switch decision {
-	case Drop:
-		log.Warn("source failed, dropping it")
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.sources[s.key] == s {
-			m.detach(s)
-		}
-	case Retry:
-		if delay, ok := m.retry(s); ok {
-			log.Warn("source failed, retrying", "after", delay)
-		}
-	default:
-		if !m.isCurrent(s) {
-			return nil
-		}
-		log.Error("source failed, ending the run")
-		return &SourceError{s.key, err}
-	}
-	return nil
-}
-
-// isCurrent reports whether the failure of a source still matters: the source has not been removed, and the run is not
-// ending.
-func (m *Mux) isCurrent(s *source) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return !s.removed && m.run.ending == notEnding
-}
-
-// callOnError calls OnError. A panic of OnError is a *stream.PanicError.
-func (m *Mux) callOnError(key string, err error) (d Decision, panicked error) {
-	defer func() {
-		if p := recover(); p != nil {
-			panicked = &stream.PanicError{Where: key, Value: p, Stack: debug.Stack()}
-		}
-	}()
-	return m.options.OnError(key, err), nil
-}
-
-const (
-	firstDelay = time.Second
-	maxDelay   = 30 * time.Second
-	// healthy is how long a source has to run for its failures to be forgotten.
-	healthy = time.Minute
-)
-
-// retry starts a source again, unless it has been removed or the run is ending.
-func (m *Mux) retry(s *source) (delay time.Duration, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.removed || m.run.start == nil {
-		return 0, false
-	}
-	if s.worker.ended.Sub(s.worker.began) >= healthy { // the loop may receive the end much later
-		s.failure.inARow = 0
-	}
-	s.failure.inARow++
-	s.progress.again = true
-	delay = wait.Between(0, wait.Doubled(s.failure.inARow, firstDelay, maxDelay))
-	m.run.start(s, delay)
-	return delay, true
+	all.backlog.notify()
 }

@@ -28,37 +28,33 @@ import (
 // Add adds more sources. Remove detaches a resource until the next run. AllSynced of its [Status] counts all that is
 // attached, so a resource that may not be watched keeps it false (see Options.UntilSynced).
 type Mux struct {
-	*mux.Mux
+	*mux.Mux // embedded because its methods are those of a Mux of this package
 	follower *follower
 }
 
 // follower attaches and detaches resources.
 type follower struct {
-	config
-	sources   sources
-	rights    *rights
+	*common   // embedded because nothing in it changes
+	mux       *mux.Mux
 	attaching sync.Mutex // serializes attach
-	panicked  chan error // receives panics of Options.StatusChanged
 
 	mu       sync.Mutex
 	followed map[schema.GroupResource]*followed
-	letGo    map[schema.GroupResource]sequence
+	letGo    map[schema.GroupResource]kept
 	names    []*name
 	found    discovered
 }
 
-// config is what New is given.
-type config struct {
+// common is what the follower and all that it follows use.
+type common struct {
 	resolver  *discovery.Resolver
 	client    dynamic.Interface
 	selection selection
 	options   Options
-}
-
-// sources is the mux.Mux, and what only this package may use of it.
-type sources struct {
-	*mux.Mux
-	lists *host.Lists
+	lists     *host.Lists
+	rights    *rights
+	panicked  chan error // receives panics of Options.StatusChanged
+	onSynced  func()     // follower.checkSynced
 }
 
 // discovered is what discovery has reported in this run.
@@ -70,10 +66,12 @@ type discovered struct {
 // New returns a Mux that follows sel. It sends no request. It returns a *stream.OptionsError. opts may be nil, and is
 // copied. Make c with stream.NewClient.
 func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Options) (*Mux, error) {
-	f := &follower{followed: map[schema.GroupResource]*followed{}, letGo: map[schema.GroupResource]sequence{},
-		panicked: make(chan error, 1)}
-	f.found.unavailable = map[schema.GroupVersion]error{}
-	f.resolver, f.client, f.options = r, c, *cmp.Or(opts, &Options{})
+	f := &follower{
+		common:   &common{resolver: r, client: c, options: *cmp.Or(opts, &Options{}), panicked: make(chan error, 1)},
+		followed: map[schema.GroupResource]*followed{}, letGo: map[schema.GroupResource]kept{},
+		found: discovered{unavailable: map[schema.GroupVersion]error{}},
+	}
+	f.onSynced = f.checkSynced
 	switch {
 	case r == nil:
 		return nil, invalid.New("resolver", "", "must not be nil")
@@ -92,11 +90,11 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 		f.names = append(f.names, &name{ref: ref, status: ResourceStatus{Ref: ref, State: Unserved, Since: time.Now()}})
 	}
 	f.rights = newRights(newAccessChecker(c), f.selection.namespaces, f.selection.candidates)
-	if f.sources.Mux, err = mux.New(&f.options.Mux); err != nil {
+	if f.mux, err = mux.New(&f.options.Mux); err != nil {
 		return nil, err
 	}
-	f.sources.lists = f.sources.Control(friend.Access{}, f.run)
-	return &Mux{f.sources.Mux, f}, nil
+	f.lists = f.mux.Control(friend.Access{}, f.run)
+	return &Mux{f.mux, f}, nil
 }
 
 // run follows the selection during one run of the Mux.
@@ -239,7 +237,7 @@ func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 	f.mu.Lock()
 	initial, before, isNew := !f.found.complete, f.letGo[r.GroupResource()], s == nil
 	if isNew {
-		s = newFollowed(f, r, initial, before)
+		s = newFollowed(f.common, r, initial, before)
 		delete(f.letGo, r.GroupResource())
 		f.followed[r.GroupResource()] = s
 	}
@@ -252,7 +250,54 @@ func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 		return
 	}
 	// From the second run on s is a source already, unless another source has its key.
-	if err := f.sources.Add(s, nil); err != nil && !f.sources.Has(friend.Access{}, s) {
+	if err := f.mux.Add(s, nil); err != nil && !f.mux.Has(friend.Access{}, s) {
 		s.setState(Dropped, err)
+	}
+}
+
+// goneTime is how long a resource may be gone before it is let go.
+const goneTime = 5 * time.Minute
+
+// kept is what is kept of a resource that is gone, so that its sequence goes on if it is served again.
+type kept struct {
+	cursor      cursor
+	incarnation int
+	dropped     bool // it was Dropped, so that it does not go on
+}
+
+// letGoOfGone detaches resources that have not been served for goneTime, once the loop has received all their events.
+// What is known of them stays, usually a few hundred bytes: where the sequence ended, and the objects whose deletion
+// has not been delivered, if there are any.
+func (f *follower) letGoOfGone() {
+	f.attaching.Lock() // none of them is served again meanwhile
+	defer f.attaching.Unlock()
+	f.mu.Lock()
+	all := slices.Collect(maps.Values(f.followed))
+	f.mu.Unlock()
+	for _, s := range all {
+		dropped := !f.mux.Has(friend.Access{}, s)
+		gone, idle := s.isGone(goneTime)
+		if !gone || !dropped && (!idle || !f.mux.RemoveIdle(friend.Access{}, s)) {
+			continue
+		}
+		status := s.getStatus()
+		before := kept{incarnation: status.Incarnation, dropped: dropped}
+		if !dropped { // else its goroutine may not have ended
+			before.cursor = s.cursor
+		}
+		var cause error
+		if bad := (*stream.NotWatchableError)(nil); errors.As(status.Cause, &bad) {
+			cause = bad
+		}
+		of := status.Resource.GroupResource()
+		f.mu.Lock()
+		delete(f.followed, of)
+		f.letGo[of] = before
+		for _, n := range f.names {
+			if n.bound && n.boundTo == of {
+				n.status = ResourceStatus{Ref: n.ref, State: Unserved, Since: time.Now(), Cause: cause}
+			}
+		}
+		f.mu.Unlock()
 	}
 }

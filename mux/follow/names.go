@@ -83,7 +83,10 @@ func (f *follower) restoreVersions(ctx context.Context) {
 			continue // the first of several names decides the version
 		}
 		seen[of] = true
-		if n.ref.Version == "" || s == nil || !s.isServed() || s.getStatus().Resource.Version == n.ref.Version {
+		if n.ref.Version == "" || s == nil {
+			continue
+		}
+		if now := s.served.get(); !now.now || now.resource.Version == n.ref.Version {
 			continue
 		}
 		if res, err := f.resolver.Resolve(ctx, n.ref); err == nil && res.ClusterWatch() {
@@ -101,11 +104,11 @@ func (f *follower) unbound(n *name) (ResourceStatus, bool) {
 
 // otherVersion returns a resource in a version that is served, if its own no longer is. (Discovery reports no change
 // when a version that was named, and is not the preferred one, is no longer served.)
-func (f *follower) otherVersion(ctx context.Context, r gvr.Resource) gvr.Resource {
-	if same, err := f.resolver.Resolve(ctx, r.Ref()); err == nil {
+func (c *common) otherVersion(ctx context.Context, r gvr.Resource) gvr.Resource {
+	if same, err := c.resolver.Resolve(ctx, r.Ref()); err == nil {
 		return same
 	}
-	other, err := f.resolver.Resolve(ctx, gvr.Ref{Group: r.Group, Name: r.Resource})
+	other, err := c.resolver.Resolve(ctx, gvr.Ref{Group: r.Group, Name: r.Resource})
 	if err != nil || other.GroupResource() != r.GroupResource() || !other.ClusterWatch() {
 		return r
 	}

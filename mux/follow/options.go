@@ -32,8 +32,8 @@ type Options struct {
 }
 
 // report calls StatusChanged. If that panics, the run ends.
-func (f *follower) report(s ResourceStatus) {
-	if f.options.StatusChanged == nil {
+func (c *common) report(s ResourceStatus) {
+	if c.options.StatusChanged == nil {
 		return
 	}
 	defer func() {
@@ -41,12 +41,12 @@ func (f *follower) report(s ResourceStatus) {
 			err := &stream.PanicError{Where: cmp.Or(s.Resource.GroupResource().String(), s.Ref.String()), Value: p,
 				Stack: debug.Stack()}
 			select {
-			case f.panicked <- fmt.Errorf("follow: Options.StatusChanged for %s: %w", err.Where, err):
+			case c.panicked <- fmt.Errorf("follow: Options.StatusChanged for %s: %w", err.Where, err):
 			default: // the run ends already
 			}
 		}
 	}()
-	f.options.StatusChanged(s)
+	c.options.StatusChanged(s)
 }
 
 // source returns how r is watched.

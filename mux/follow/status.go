@@ -15,7 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/mux"
 )
 
-// State is that of a followed resource.
+// State is that of a followed resource. It is no stream.State because it says whether there is a Stream, and why not.
 type State string
 
 const (
@@ -62,7 +62,7 @@ type ResourceStatus struct {
 
 // Status describes a Mux and what it follows.
 type Status struct {
-	mux.Status
+	mux.Status // embedded because it has all that the Status of a mux.Mux has
 	// Resources are sorted by resource and name.
 	Resources []ResourceStatus
 	// Discovery is what keeps the Mux from knowing everything that the server serves: a *discovery.UnavailableError
@@ -78,34 +78,6 @@ func (m *Mux) Status() Status {
 	}
 	m.follower.addStatus(&st)
 	return st
-}
-
-// setState sets a state. If the state stays the same, a nil cause keeps the old cause.
-func (s *followed) setState(state State, cause error) {
-	s.mu.Lock()
-	old := s.status
-	if state != old.State {
-		s.status.State, s.status.Since, s.status.Cause = state, time.Now(), cause
-	} else if cause != nil {
-		s.status.Cause = cause
-	}
-	now := s.status
-	now.Namespaces = slices.Clone(now.Namespaces)
-	changed := now.State != old.State || !slices.Equal(now.Namespaces, s.reported)
-	s.reported = now.Namespaces
-	s.mu.Unlock()
-	if changed {
-		s.follower.report(now)
-	}
-}
-
-// getStatus returns a copy.
-func (s *followed) getStatus() ResourceStatus {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	status := s.status
-	status.Namespaces = slices.Clone(status.Namespaces)
-	return status
 }
 
 // setAvailability records whether an API answers.
@@ -156,9 +128,9 @@ func (f *follower) checkSynced() {
 	f.mu.Lock()
 	complete, all := f.found.complete, slices.Collect(maps.Values(f.followed))
 	f.mu.Unlock()
-	waits := func(s *followed) bool { return !s.hasSynced() && f.sources.Has(friend.Access{}, s) }
+	waits := func(s *followed) bool { return !s.hasSynced() && f.mux.Has(friend.Access{}, s) }
 	if complete && !slices.ContainsFunc(all, waits) {
-		f.sources.Drain()
+		f.mux.Drain()
 	}
 }
 
@@ -174,7 +146,7 @@ func (f *follower) addStatus(st *Status) {
 	}
 	for _, s := range f.followed {
 		one := s.getStatus()
-		if !f.sources.Has(friend.Access{}, s) && one.State != Gone {
+		if !f.mux.Has(friend.Access{}, s) && one.State != Gone {
 			one.State = Dropped
 		}
 		for _, n := range f.names {

@@ -37,44 +37,13 @@ type streamRun struct {
 	sequence    *stream.Sequence
 	states      chan stream.Status // Forbidden or Gone
 	began       time.Time
-	// idleSince is when the loop returned from the last event, in ns since began; zero while it handles one. The wall
+	// quietSince is when the loop returned from the last event, in ns since began; zero while it handles one. The wall
 	// clock may jump.
-	idleSince atomic.Int64
+	quietSince atomic.Int64
 }
 
 // errRunOver ends a run.
 var errRunOver = errors.New("something else is to be watched")
-
-func (s *followed) newRun(r gvr.Resource, namespaces []string) (*streamRun, error) {
-	o, run, err := s.follower.options.source(r)
-	if err != nil {
-		return nil, err
-	}
-	sr := &streamRun{
-		followed: s, resource: r, clusterWide: len(namespaces) == 0, run: run, states: make(chan stream.Status, 1),
-		began: time.Now(),
-	}
-	sr.namespaces = host.NewNamespaces(namespaces, func(namespace string, err error) {
-		s.forbidden(r, namespace, err)
-	})
-	o.Namespaces = s.follower.selection.scope(r)
-	if s.follower.options.UntilSynced && run.Checkpoint != nil && !s.cursor.synced {
-		// SYNCED has to follow the changes since the checkpoint, not precede them.
-		sr.run.Until = stream.UntilSynced
-	}
-	o.Trace = sr.trace(o.Trace)
-	sr.stream, err = stream.New(s.follower.client, r, &o)
-	if err != nil {
-		return nil, err
-	}
-	sr.sequence = sr.stream.With(sr.run)
-	sr.setIdle()
-	s.mu.Lock()
-	s.last.stream = sr.stream
-	s.status.Namespaces = namespaces
-	s.mu.Unlock()
-	return sr, nil
-}
 
 // trace returns a copy of the Trace of the options, which may be nil, that also passes states to supervise.
 func (sr *streamRun) trace(given *stream.Trace) *stream.Trace {
@@ -97,12 +66,12 @@ func (sr *streamRun) trace(given *stream.Trace) *stream.Trace {
 
 // deliver yields an event.
 func (sr *streamRun) deliver(ev stream.Event, yield func(stream.Event, error) bool) bool {
-	sr.idleSince.Store(0)
-	defer sr.setIdle()
+	sr.quietSince.Store(0)
+	defer sr.setQuiet()
 	return yield(ev, nil)
 }
 
-func (sr *streamRun) setIdle() { sr.idleSince.Store(max(1, int64(time.Since(sr.began)))) }
+func (sr *streamRun) setQuiet() { sr.quietSince.Store(max(1, int64(time.Since(sr.began)))) }
 
 // supervise ends the run when something else is to be watched. (Stop would be lost before the run has begun.)
 func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc) {
@@ -134,19 +103,32 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 		same := ok && r.String() == sr.resource.String() && r.Namespaced == sr.resource.Namespaced &&
 			sr.clusterWide == (len(namespaces) == 0)
 		switch {
-		case !s.isServed():
+		case !s.served.get().now:
 			if !sr.awaitEnd(ctx) {
 				continue // it is served again, perhaps in another way, as a change will report
 			}
-		case s.follower.rights.pending(r.GroupResource()):
+		case s.common.rights.pending(r.GroupResource()):
 			continue // a change will follow
 		case same && !restart && !refused:
-			s.move(sr, namespaces)
+			sr.move(namespaces)
 			continue
 		}
 		s.changed.Send()
 		end(errRunOver)
 		return
+	}
+}
+
+// move makes the run watch other namespaces. The watches of those that stay go on.
+func (sr *streamRun) move(namespaces []string) {
+	moved, synced := sr.followed.move(namespaces)
+	if !moved {
+		return
+	}
+	sr.namespaces.Set(namespaces)
+	if synced {
+		sr.followed.setState(Forbidden, nil)
+		sr.followed.common.onSynced()
 	}
 }
 
@@ -166,11 +148,11 @@ func (sr *streamRun) handleState(ctx context.Context, st stream.Status) (restart
 // awaitEnd waits until nothing more can come of a resource that is not served. It returns false if it is served again.
 func (sr *streamRun) awaitEnd(ctx context.Context) bool {
 	pollUntil(ctx, func() bool {
-		since := time.Duration(sr.idleSince.Load())
+		since := time.Duration(sr.quietSince.Load())
 		quiet := since != 0 && time.Since(sr.began)-since > quietTime
-		return quiet || sr.stream.Status().State == stream.Gone || sr.followed.isServed()
+		return quiet || sr.stream.Status().State == stream.Gone || sr.followed.served.get().now
 	})
-	return !sr.followed.isServed()
+	return !sr.followed.served.get().now
 }
 
 // awaitAcks waits up to ackTimeout until all events are acked, and reports whether they are.

@@ -22,8 +22,8 @@ func TestQueueKeepsNoRoomOfASnapshot(t *testing.T) {
 		for q.load().items > 0 {
 			q.pop(&it)
 		}
-		if len(q.items) > 0 {
-			t.Errorf("%d events after SYNCED: an empty queue has room for %d", after, len(q.items))
+		if len(q.ring.items) > 0 {
+			t.Errorf("%d events after SYNCED: an empty queue has room for %d", after, len(q.ring.items))
 		}
 	}
 }
