@@ -1,4 +1,4 @@
-package apiserver
+package door
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 // maxUnread is how much a server can write before the client reads, as into the buffers of a TCP connection.
 const maxUnread = 256 << 10
 
-// transport passes requests to a handler in this process. It waits on a sync.Cond only, which is durably blocking for
+// Transport passes requests to a handler in this process. It waits on a sync.Cond only, which is durably blocking for
 // testing/synctest.
-type transport struct{ handler http.Handler }
+type Transport struct{ Handler http.Handler }
 
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	e := &exchange{client: r.Context(), header: http.Header{}}
 	e.changed = sync.NewCond(&e.mu)
 	var ctx context.Context
@@ -31,7 +31,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = incoming.Body.Close()
 		return nil, context.Cause(ctx)
 	}
-	go e.serve(t.handler, incoming)
+	go e.serve(t.Handler, incoming)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.await(r.Context(), func() bool { return e.code != 0 || e.end != nil }); err != nil {
