@@ -70,11 +70,7 @@ func New(dropManagedFields bool) *Decoder {
 // end forgets the data. If the position i stands for an error, end returns that error.
 func (p *parser) end(i int) error {
 	p.in.data = nil
-	if i < 0 {
-		p.own.discard() // a broken object teaches nothing
-	} else {
-		p.own.finish()
-	}
+	p.own.finish(i >= 0)
 	clear(p.items) // of lists that end early
 	p.items = p.items[:0]
 	if cap(p.items) > maxItems {

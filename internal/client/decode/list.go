@@ -105,7 +105,7 @@ func (l *Lister) item(i int) (end int) {
 		p.in.err = ErrTooLarge
 		return -1
 	case end >= 0:
-		p.own.finish()
+		p.own.finish(true)
 	}
 	return end
 }

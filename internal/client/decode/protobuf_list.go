@@ -128,7 +128,7 @@ func (l *ProtobufLister) part(data []byte) int {
 			return -1
 		}
 		l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: o})
-		l.p.meta.parser.own.finish()
+		l.p.meta.parser.own.finish(true)
 	default:
 		return in.fail(ErrDeclined)
 	}

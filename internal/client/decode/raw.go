@@ -159,15 +159,13 @@ func (m *Meta) object() *unstructured.Unstructured {
 	d := spare.Get().(*Decoder)
 	defer spare.Put(d)
 	defer d.view.Forget()
-	v, ok := d.metadataOf(m.json, false)
-	if ok {
-		m.decoded = v.object()
-		ok = !v.broken
-	}
-	if !ok {
-		if m.decoded, _ = Decode(m.json); m.decoded == nil {
-			m.decoded = &unstructured.Unstructured{}
+	if v, ok := d.metadataOf(m.json, false); ok {
+		if m.decoded = v.object(); !v.broken {
+			return m.decoded
 		}
+	}
+	if m.decoded, _ = Decode(m.json); m.decoded == nil {
+		m.decoded = &unstructured.Unstructured{}
 	}
 	return m.decoded
 }

@@ -95,27 +95,16 @@ func (p *parser) text(s []byte) ([]byte, bool) {
 	return out, true
 }
 
+// unescaped has the character that a letter after a backslash stands for.
+var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
 // unescape appends the character that the escape at s[i] stands for, and returns where the next one begins.
 func unescape(out, s []byte, i int) ([]byte, int, bool) {
 	if i+1 >= len(s) {
 		return out, i, false
 	}
-	switch c := s[i+1]; c {
-	case '"', '\\', '/':
+	if c := unescaped[s[i+1]]; c != 0 {
 		return append(out, c), i + 2, true
-	case 'b':
-		return append(out, '\b'), i + 2, true
-	case 'f':
-		return append(out, '\f'), i + 2, true
-	case 'n':
-		return append(out, '\n'), i + 2, true
-	case 'r':
-		return append(out, '\r'), i + 2, true
-	case 't':
-		return append(out, '\t'), i + 2, true
-	case 'u':
-	default:
-		return out, i, false
 	}
 	r, ok := unit(s, i)
 	if !ok {
@@ -178,13 +167,13 @@ func (o *ownStrings) copy(s []byte) string {
 	return o.block.String()[begin:]
 }
 
-// finish ends an object: the next one gets its own block of strings.
-func (o *ownStrings) finish() {
+// finish ends an object: the next one gets its own block of strings. Only a whole one teaches how many to expect.
+func (o *ownStrings) finish(whole bool) {
 	o.block = strings.Builder{}
-	o.expect = min(o.used, o.last)
-	o.expect += o.expect / 8
-	o.last, o.used = o.used, 0
+	if whole {
+		o.expect = min(o.used, o.last)
+		o.expect += o.expect / 8
+		o.last = o.used
+	}
+	o.used = 0
 }
-
-// discard ends an object that is broken.
-func (o *ownStrings) discard() { o.block, o.used = strings.Builder{}, 0 }
