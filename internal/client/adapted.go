@@ -30,7 +30,7 @@ func adapt(w watch.Interface, hints Hints, fake bool, leave func()) (Watch, erro
 
 // adaptedWatch is a Watch over a watch.Interface.
 type adaptedWatch struct {
-	drained
+	drained // has the Watch's Dead
 	of      watch.Interface
 	timer   *time.Timer // nil before Wait
 	events  <-chan watch.Event

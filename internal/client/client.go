@@ -88,6 +88,18 @@ func New(cfg *rest.Config, o Options) (dynamic.Interface, error) {
 // formats has the decoders for each content type.
 type formats struct{ json, protobuf *decoders } // protobuf is nil if it is not requested
 
+// of returns the decoders for an answer, or nil if client-go has to decode it. Without a valid content type, client-go
+// takes it for JSON.
+func (f formats) of(contentType string) *decoders {
+	switch media, _, err := mime.ParseMediaType(contentType); {
+	case err != nil || media == runtime.ContentTypeJSON:
+		return f.json
+	case media == runtime.ContentTypeProtobuf:
+		return f.protobuf
+	}
+	return nil
+}
+
 // PaceOf returns what paces the requests of all Streams of c. The caller calls release when it is done.
 func PaceOf(c dynamic.Interface) (shared *pace.Client, release func()) {
 	if own, ok := c.(*client); ok {
@@ -103,7 +115,7 @@ func (c *client) Resource(r schema.GroupVersionResource) dynamic.NamespaceableRe
 
 // allNamespaces is a resource in the whole cluster.
 type allNamespaces struct {
-	resource
+	resource     // has its List and Watch, and those methods that are client-go's
 	all, watches dynamic.NamespaceableResourceInterface
 }
 
@@ -143,7 +155,7 @@ func (r resource) list(ctx context.Context, opts metav1.ListOptions, c *call) (*
 		return c.list.UnstructuredList, nil
 	}
 	for i := range list.Items {
-		c.json.prune(&list.Items[i])
+		c.formats.json.prune(&list.Items[i])
 	}
 	return list, nil
 }
@@ -163,7 +175,7 @@ func (r resource) watch(ctx context.Context, opts metav1.ListOptions, c *call) (
 
 // call describes a list or a watch to the transport, in the context of the request. The transport fills in the answer.
 type call struct {
-	formats
+	formats formats
 	watch   bool
 	objects Objects
 	// noRetry says that the caller waits for Retry-After, so client-go must not.
@@ -199,7 +211,7 @@ const acceptDropped = "application/json;drop=metadata.managedFields,application/
 
 func (c *call) accepts() string {
 	switch {
-	case c.objects != Metadata && c.json.dropManaged:
+	case c.objects != Metadata && c.formats.json.dropManaged:
 		return acceptDropped
 	case c.objects != Metadata:
 		return runtime.ContentTypeJSON // not CBOR, which only client-go decodes
@@ -230,11 +242,11 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		resp.Header.Del("Retry-After")
 	}
-	switch c.from = c.decodersOf(resp.Header.Get("Content-Type")); {
+	switch c.from = c.formats.of(resp.Header.Get("Content-Type")); {
 	case c.from == nil || resp.Body == nil:
 		return resp, nil
 	case resp.StatusCode != http.StatusOK:
-		if c.from == c.protobuf {
+		if c.from == c.formats.protobuf {
 			statusToJSON(resp)
 		}
 		return resp, nil
@@ -245,22 +257,10 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		guard.BytesOnly(resp.Body) // listBody bounds the memory
 		resp.Body = &listBody{ReadCloser: resp.Body, call: c, from: c.from}
 	}
-	if c.from == c.protobuf {
+	if c.from == c.formats.protobuf {
 		resp.Header.Set("Content-Type", runtime.ContentTypeJSON) // of what client-go reads
 	}
 	return resp, nil
 }
 
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
-
-// decodersOf returns the decoders for an answer, or nil if client-go has to decode it. Without a valid content type,
-// client-go takes it for JSON.
-func (c *call) decodersOf(contentType string) *decoders {
-	switch media, _, err := mime.ParseMediaType(contentType); {
-	case err != nil || media == runtime.ContentTypeJSON:
-		return c.json
-	case media == runtime.ContentTypeProtobuf:
-		return c.protobuf
-	}
-	return nil
-}

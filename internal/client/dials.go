@@ -14,7 +14,7 @@ import (
 // other, which takes no time while one is free. On HTTP/1, which needs a connection for each request, they do not wait.
 type dials struct {
 	next http.RoundTripper
-	*turn
+	turn *turn
 }
 
 // turn is shared by all transports of a client.
@@ -29,22 +29,22 @@ func newTurn() *turn { return &turn{held: make(chan struct{}, 1)} }
 const maxTurn = time.Second
 
 func (d dials) RoundTrip(r *http.Request) (*http.Response, error) {
-	if d.http1.Load() {
+	if d.turn.http1.Load() {
 		return d.next.RoundTrip(r)
 	}
 	select {
-	case d.held <- struct{}{}:
+	case d.turn.held <- struct{}{}:
 	case <-r.Context().Done():
 		return d.next.RoundTrip(r) // returns the error
 	}
-	end := sync.OnceFunc(func() { <-d.held })
+	end := sync.OnceFunc(func() { <-d.turn.held })
 	defer end()
 	defer time.AfterFunc(maxTurn, end).Stop()
 	return d.next.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			secure, ok := info.Conn.(*tls.Conn)
 			if !ok || secure.ConnectionState().NegotiatedProtocol != "h2" {
-				d.http1.Store(true)
+				d.turn.http1.Store(true)
 			}
 			end()
 		},

@@ -21,21 +21,21 @@ type frames struct {
 	filter  Filter  // nil selects every object
 	raw     bool    // objects are wanted as JSON
 	skipped bool    // an event was skipped since next was called
-	undecoded
-	ending // what follows undecoded
+	rest    undecoded
+	ending  ending // what follows rest
 }
 
 // undecoded is what has been taken from the pipe and is not decoded yet.
 type undecoded struct {
 	data   []byte
 	buffer []byte // ends with data; nil if the pipe must not reuse it
-	scan          // of the frame that data begins with
+	search search // in data
 }
 
-// scan is the search for the end of a frame.
-type scan struct {
-	frame   frame
-	scanned int // data has been searched up to here
+// search is the search for the end of the frame that some data begins with, or some place in it.
+type search struct {
+	frame frame
+	at    int // the data has been searched up to here
 }
 
 // ending says whether data is followed by more.
@@ -45,22 +45,22 @@ type ending struct {
 }
 
 func newFrames(from *decoders, p *pipe) *frames {
-	return &frames{from: from, pipe: p, undecoded: undecoded{scan: scan{frame: from.format.newFrame()}}}
+	return &frames{from: from, pipe: p, rest: undecoded{search: search{frame: from.format.newFrame()}}}
 }
 
 // next returns the next event if one has arrived (ok), or says that no more will (over). It returns neither if it has
 // to wait, or once it has skipped everything that it had taken.
 func (f *frames) next() (ev Event, ok, over bool) {
-	for f.skipped = false; !f.skipped || len(f.data) > 0; {
+	for f.skipped = false; !f.skipped || len(f.rest.data) > 0; {
 		switch ev, ok := f.decode(); {
 		case ok && ev.Object == nil && ev.Raw.JSON == nil:
 			continue // skipped
 		case ok:
 			return ev, true, false
-		case f.over:
+		case f.ending.over:
 			ev, ok := f.last()
 			return Event{Event: ev}, ok, !ok
-		case len(f.data) > maxFrame:
+		case len(f.rest.data) > maxFrame:
 			return Event{Event: f.end(serializerstreaming.ErrObjectTooLarge)}, true, false
 		case !f.take():
 			return Event{}, false, false
@@ -71,26 +71,26 @@ func (f *frames) next() (ev Event, ok, over bool) {
 
 // take takes from the pipe what has arrived since the last call. It returns false if there is nothing to take.
 func (f *frames) take() bool {
-	data, over, err := f.pipe.take(f.buffer)
+	data, over, err := f.pipe.take(f.rest.buffer)
 	if len(data) == 0 && !over {
-		if f.buffer = recyclePiece(f.buffer); len(f.data) == 0 {
-			f.data = nil // it was the end of that buffer
+		if f.rest.buffer = recyclePiece(f.rest.buffer); len(f.rest.data) == 0 {
+			f.rest.data = nil // it was the end of that buffer
 		}
 		return false
 	}
-	f.buffer = nil // the pipe has it now
-	f.over, f.err = over, err
-	if len(f.data) > 0 {
-		f.data = append(f.data, data...)
+	f.rest.buffer = nil // the pipe has it now
+	f.ending = ending{over, err}
+	if len(f.rest.data) > 0 {
+		f.rest.data = append(f.rest.data, data...)
 		return true
 	}
-	f.data, f.buffer = data, data
+	f.rest.data, f.rest.buffer = data, data
 	return true
 }
 
-// decode decodes the frame that f.data begins with. It returns false if the frame is not complete.
+// decode decodes the frame that f.rest begins with. It returns false if the frame is not complete.
 func (f *frames) decode() (Event, bool) {
-	if f.data = f.data[f.from.format.space(f.data):]; len(f.data) == 0 {
+	if f.rest.data = f.rest.data[f.from.format.space(f.rest.data):]; len(f.rest.data) == 0 {
 		if f.dec != nil {
 			f.from.put(f.dec)
 			f.dec = nil
@@ -100,20 +100,20 @@ func (f *frames) decode() (Event, bool) {
 	if f.dec == nil {
 		f.dec = f.from.get()
 	}
-	tried := f.scanned == 0
+	tried := f.rest.search.at == 0
 	if tried {
-		if ev, n, ok := f.event(f.data); ok {
-			f.data = f.data[n:]
+		if ev, n, ok := f.event(f.rest.data); ok {
+			f.rest.data = f.rest.data[n:]
 			return ev, true
 		}
 	}
-	n := f.frame.End(f.data[f.scanned:])
+	n := f.rest.search.frame.End(f.rest.data[f.rest.search.at:])
 	if n < 0 {
-		f.scanned, f.buffer = len(f.data), nil
+		f.rest.search.at, f.rest.buffer = len(f.rest.data), nil
 		return Event{}, false
 	}
-	frame := f.data[:f.scanned+n]
-	f.data, f.scanned = f.data[len(frame):], 0
+	frame := f.rest.data[:f.rest.search.at+n]
+	f.rest.data, f.rest.search.at = f.rest.data[len(frame):], 0
 	if !tried {
 		if ev, _, ok := f.event(frame); ok {
 			return ev, true
@@ -151,11 +151,11 @@ func decodeEvent(dec decoder, data []byte) (ev Event, n int, ok bool) {
 // last returns what follows the last complete frame: an event, if client-go can decode one from the rest of the data,
 // else an ERROR, or false if the connection only ended or timed out.
 func (f *frames) last() (watch.Event, bool) {
-	err := f.err
-	if len(f.data) > 0 { // half a frame: its result is client-go's
+	err := f.ending.err
+	if len(f.rest.data) > 0 { // half a frame: its result is client-go's
 		var ev watch.Event
-		if ev, err = f.from.fallBack(f.data, f.err); err == nil {
-			f.data = nil
+		if ev, err = f.from.fallBack(f.rest.data, f.ending.err); err == nil {
+			f.rest.data = nil
 			return ev, true
 		}
 	}
@@ -172,8 +172,8 @@ var undecodable = apierrors.NewClientErrorReporter(
 
 // end returns an ERROR as the last event, and drops the rest of the data, which is not to be trusted.
 func (f *frames) end(err error) watch.Event {
-	f.data, f.buffer, f.scanned = nil, nil, 0
-	f.over, f.err = true, io.EOF
+	f.rest.data, f.rest.buffer, f.rest.search.at = nil, nil, 0
+	f.ending = ending{true, io.EOF}
 	f.pipe.stop()
 	err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
 	return watch.Event{Type: watch.Error, Object: undecodable.AsObject(err)}

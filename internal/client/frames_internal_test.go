@@ -37,7 +37,7 @@ func TestQuietWatchKeepsNoPiece(t *testing.T) {
 	if events != 50 {
 		t.Errorf("%d events, want 50", events)
 	}
-	if n := cap(f.data) + cap(f.buffer) + cap(f.pipe.data); n > maxIdle {
+	if n := cap(f.rest.data) + cap(f.rest.buffer) + cap(f.pipe.arrived.data); n > maxIdle {
 		t.Errorf("%d bytes are kept, want at most %d", n, maxIdle)
 	}
 }

@@ -32,15 +32,14 @@ const (
 type pipe struct {
 	format format
 	body   io.ReadCloser
-	small  []byte // to read into while little arrives
-	lastRead
+	small  []byte      // to read into while little arrives
+	last   lastRead    // only who reads uses it
+	room   wait.Signal // is sent when something was taken
+	ready  wait.Signal // is sent when there may be something to take
 
-	mu sync.Mutex
-	arrived
-	reading
-
-	room  wait.Signal // is sent when something was taken
-	ready wait.Signal // is sent when there may be something to take
+	mu      sync.Mutex
+	arrived arrived
+	reading reading
 }
 
 // lastRead is how the last Read went. Whoever reads next needs it.
@@ -53,9 +52,9 @@ type lastRead struct {
 // arrived is what has been read and not taken.
 type arrived struct {
 	data     []byte
-	complete int // the end of the last complete frame
-	scan         // of the frame that begins at complete
-	ending       // what follows data
+	complete int    // the end of the last complete frame
+	search   search // from complete on
+	ending   ending // what follows data
 }
 
 // reading says who reads the body.
@@ -68,28 +67,28 @@ type reading struct {
 }
 
 func newPipe(f format, body io.ReadCloser) *pipe {
-	return &pipe{format: f, body: body, small: make([]byte, minRead), arrived: arrived{scan: scan{frame: f.newFrame()}},
-		room: wait.NewSignal(), ready: wait.NewSignal()}
+	return &pipe{format: f, body: body, small: make([]byte, minRead), room: wait.NewSignal(), ready: wait.NewSignal(),
+		arrived: arrived{search: search{frame: f.newFrame()}}}
 }
 
 // readAhead reads in a goroutine until the end.
 func (p *pipe) readAhead() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.always = true; p.ahead == nil {
+	if p.reading.always = true; p.reading.ahead == nil {
 		p.fillAhead()
 	}
 }
 
 func (p *pipe) fillAhead() {
-	p.ahead = make(chan struct{})
-	go p.fill(p.ahead)
+	p.reading.ahead = make(chan struct{})
+	go p.fill(p.reading.ahead)
 }
 
 // readHere reads once, unless another goroutine reads or the watch is over. It returns false if it did not read.
 func (p *pipe) readHere() bool {
 	p.mu.Lock()
-	not := p.ahead != nil || p.over || p.stopped
+	not := p.reading.ahead != nil || p.arrived.ending.over || p.reading.stopped
 	p.mu.Unlock()
 	if not {
 		return false
@@ -97,13 +96,13 @@ func (p *pipe) readHere() bool {
 	if err := p.read(); err != nil {
 		p.finish(err)
 	}
-	if p.quick++; p.took > quickRead {
-		p.quick = 0
+	if p.last.quick++; p.last.took > quickRead {
+		p.last.quick = 0
 	}
-	if p.quick == busyReads {
+	if p.last.quick == busyReads {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.quick = 0
+		p.last.quick = 0
 		p.fillAhead()
 	}
 	return true
@@ -112,14 +111,14 @@ func (p *pipe) readHere() bool {
 // read reads once, into a large buffer if the last Read has filled its buffer.
 func (p *pipe) read() error {
 	buf := p.small
-	if p.full {
+	if p.last.full {
 		big := bigBuffers.Get().(*[]byte)
 		defer bigBuffers.Put(big)
 		buf = *big
 	}
 	began := time.Now()
 	n, err := p.body.Read(buf)
-	p.full, p.took = n == len(buf), time.Since(began)
+	p.last.full, p.last.took = n == len(buf), time.Since(began)
 	p.add(buf[:n], err)
 	return err
 }
@@ -127,7 +126,7 @@ func (p *pipe) read() error {
 // silence ends the watch because nothing has arrived in time.
 func (p *pipe) silence() {
 	p.mu.Lock()
-	p.silent = true
+	p.reading.silent = true
 	p.ready.Send()
 	p.mu.Unlock()
 	_ = p.body.Close()
@@ -137,20 +136,20 @@ func (p *pipe) silence() {
 func (p *pipe) beginWait() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.some = false
+	p.reading.some = false
 }
 
 // isSilent reports whether the watch has ended because nothing has arrived in time.
 func (p *pipe) isSilent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.silent && !p.some
+	return p.reading.silent && !p.reading.some
 }
 
 // drain waits for the goroutine that reads ahead, at most ClosingTime.
 func (p *pipe) drain() {
 	p.mu.Lock()
-	ahead := p.ahead
+	ahead := p.reading.ahead
 	p.mu.Unlock()
 	if ahead == nil {
 		return
@@ -176,7 +175,7 @@ func (p *pipe) fill(ended chan struct{}) {
 			p.finish(err)
 			return
 		}
-		if p.took > idleRead && p.receiverReads() {
+		if p.last.took > idleRead && p.receiverReads() {
 			return
 		}
 	}
@@ -186,10 +185,10 @@ func (p *pipe) fill(ended chan struct{}) {
 func (p *pipe) receiverReads() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.always {
+	if p.reading.always {
 		return false
 	}
-	p.ahead = nil
+	p.reading.ahead = nil
 	p.ready.Send()
 	return true
 }
@@ -222,48 +221,48 @@ func recyclePiece(data []byte) []byte {
 func (p *pipe) add(read []byte, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.some = p.some || len(read) > 0 || err == io.EOF
-	p.data = appendPiece(p.data, read)
+	p.reading.some = p.reading.some || len(read) > 0 || err == io.EOF
+	p.arrived.data = appendPiece(p.arrived.data, read)
 	if n := p.format.lineEnd(read); n > 0 {
-		p.frameEndsAt(len(p.data) - len(read) + n)
+		p.arrived.frameEndsAt(len(p.arrived.data) - len(read) + n)
 	}
 	p.ready.Send()
 }
 
 // frameEndsAt notes that a frame ends at i.
-func (p *pipe) frameEndsAt(i int) {
-	p.complete, p.scanned = i, i
-	p.frame.Reset()
+func (a *arrived) frameEndsAt(i int) {
+	a.complete, a.search.at = i, i
+	a.search.frame.Reset()
 }
 
 // hasFrame reports whether there is a complete frame. Line ends show that at once. A search takes longer, so that is
 // done only if there is nothing else to decode.
-func (p *pipe) hasFrame() bool {
-	if p.complete > 0 {
+func (a *arrived) hasFrame() bool {
+	if a.complete > 0 {
 		return true
 	}
-	for p.scanned < len(p.data) {
-		n := p.frame.End(p.data[p.scanned:])
+	for a.search.at < len(a.data) {
+		n := a.search.frame.End(a.data[a.search.at:])
 		if n < 0 {
-			p.scanned = len(p.data)
+			a.search.at = len(a.data)
 			break
 		}
-		p.frameEndsAt(p.scanned + n)
+		a.frameEndsAt(a.search.at + n)
 	}
 	switch {
-	case !p.frame.Begun(): // only white space
-		p.frameEndsAt(len(p.data))
-	case len(p.data)-p.complete > maxFrame:
-		p.complete = len(p.data) // too large: the receiver reports that
+	case !a.search.frame.Begun(): // only white space
+		a.frameEndsAt(len(a.data))
+	case len(a.data)-a.complete > maxFrame:
+		a.complete = len(a.data) // too large: the receiver reports that
 	}
-	return p.complete > 0
+	return a.complete > 0
 }
 
 // await waits while enough has been read ahead. It returns false if the receiver has stopped.
 func (p *pipe) await() bool {
 	for {
 		p.mu.Lock()
-		stopped, enough := p.stopped, len(p.data) >= maxAhead && p.hasFrame()
+		stopped, enough := p.reading.stopped, len(p.arrived.data) >= maxAhead && p.arrived.hasFrame()
 		p.mu.Unlock()
 		if stopped || !enough {
 			return !stopped
@@ -275,7 +274,7 @@ func (p *pipe) await() bool {
 func (p *pipe) finish(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.over, p.err = true, err
+	p.arrived.ending = ending{true, err}
 	p.ready.Send()
 }
 
@@ -284,40 +283,42 @@ func (p *pipe) finish(err error) {
 func (p *pipe) take(spare []byte) (data []byte, over bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, over, err := p.available()
-	if n == 0 {
+	n := 0
+	switch {
+	case p.reading.stopped:
+		return nil, true, io.EOF
+	case p.arrived.hasFrame():
+		n = p.arrived.complete
+	case p.arrived.ending.over:
+		n, over, err = len(p.arrived.data), true, p.arrived.ending.err
+	}
+	if data = p.arrived.take(n, spare); n == 0 {
 		return nil, over, err
 	}
-	data = p.data[:n]
-	p.data = appendPiece(spare[:0], p.data[n:])
-	p.complete, p.scanned = 0, p.scanned-n
 	p.room.Send()
-	if p.over {
+	if p.arrived.ending.over {
 		p.ready.Send() // the receiver has not seen the end yet
 	}
 	return data, over, err
 }
 
-// available returns how many bytes there are to take. If there are none, it releases a large buffer.
-func (p *pipe) available() (n int, over bool, err error) {
+// take removes and returns the first n bytes, and uses spare for later data. If there are none, it releases a large
+// buffer.
+func (a *arrived) take(n int, spare []byte) (taken []byte) {
 	switch {
-	case p.stopped:
-		return 0, true, io.EOF
-	case p.hasFrame():
-		return p.complete, false, nil
-	case p.over:
-		n, over, err = len(p.data), true, p.err
+	case n > 0:
+		taken, a.data = a.data[:n], appendPiece(spare[:0], a.data[n:])
+		a.complete, a.search.at = 0, a.search.at-n
+	case len(a.data) == 0:
+		a.data = recyclePiece(a.data)
 	}
-	if len(p.data) == 0 {
-		p.data = recyclePiece(p.data)
-	}
-	return n, over, err
+	return taken
 }
 
 // stop ends the goroutine that reads and the one that receives.
 func (p *pipe) stop() {
 	p.mu.Lock()
-	p.stopped = true
+	p.reading.stopped = true
 	p.room.Send()
 	p.ready.Send()
 	p.mu.Unlock()

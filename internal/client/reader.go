@@ -215,36 +215,36 @@ func (c *call) withRetryAfter(err error) error {
 
 // directWatch is a watch whose events are in frames.
 type directWatch struct {
-	drained
-	*frames
-	timer *time.Timer // nil before Wait
+	drained // has the Watch's Dead
+	frames  *frames
+	timer   *time.Timer // nil before Wait
 }
 
 func (w *directWatch) Wait(ctx context.Context, timeout time.Duration) bool {
-	w.pipe.beginWait()
+	w.frames.pipe.beginWait()
 	if w.timer == nil {
-		w.timer = time.AfterFunc(timeout, w.pipe.silence)
+		w.timer = time.AfterFunc(timeout, w.frames.pipe.silence)
 	} else {
 		w.timer.Reset(timeout)
 	}
 	defer w.timer.Stop()
-	if !w.pipe.readHere() {
+	if !w.frames.pipe.readHere() {
 		select {
-		case <-w.pipe.ready:
+		case <-w.frames.pipe.ready:
 		case <-ctx.Done():
 		}
 	}
-	return !w.pipe.isSilent()
+	return !w.frames.pipe.isSilent()
 }
 
-func (w *directWatch) Next() (ev Event, ok, over bool) { return w.next() }
+func (w *directWatch) Next() (ev Event, ok, over bool) { return w.frames.next() }
 
-func (w *directWatch) Stop() { w.pipe.stop() }
+func (w *directWatch) Stop() { w.frames.pipe.stop() }
 
 // Drain waits until the goroutine that reads has ended. It waits at most ClosingTime, because Close does not end every
 // Read of a test double.
 func (w *directWatch) Drain() {
-	w.pipe.drain()
+	w.frames.pipe.drain()
 	w.drained.drain()
 }
 

@@ -42,7 +42,7 @@ func (w *plainWatch) Stop() {
 func (w *plainWatch) receive() {
 	defer func() {
 		w.Stop()
-		<-w.frames.pipe.ahead
+		<-w.frames.pipe.reading.ahead
 		close(w.events)
 	}()
 	for {

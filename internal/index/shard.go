@@ -32,10 +32,6 @@ type plainEntry struct {
 	seen, stale bool
 }
 
-func (o plainEntry) entry(name types.NamespacedName) objects.Version {
-	return versionOf(name, o.uid, o.version)
-}
-
 func versionOf(name types.NamespacedName, uid types.UID, resourceVersion string) objects.Version {
 	id := objects.ID{Namespace: name.Namespace, Name: name.Name, UID: uid}
 	return objects.Version{ID: id, ResourceVersion: resourceVersion}
@@ -61,7 +57,7 @@ func (s *shard) get(name key, uid types.UID) (e objects.Version, stale, ok bool)
 		return versionOf(name.NamespacedName, uid, r.unpackVersion()), r.space&flagStale != 0, true
 	}
 	if o := s.plainOf(name.NamespacedName, uid); o != nil {
-		return o.entry(name.NamespacedName), o.stale, true
+		return versionOf(name.NamespacedName, o.uid, o.version), o.stale, true
 	}
 	return e, false, false
 }
@@ -91,7 +87,7 @@ func (s *shard) others(name key, uid types.UID) (found []objects.Version) {
 	})
 	for _, o := range s.plain[name.NamespacedName] {
 		if !objects.SameUID(o.uid, uid) {
-			found = append(found, o.entry(name.NamespacedName))
+			found = append(found, versionOf(name.NamespacedName, o.uid, o.version))
 		}
 	}
 	return found
@@ -221,7 +217,7 @@ func (s *shard) all() iter.Seq2[objects.Version, bool] {
 		}
 		for name, of := range s.plain {
 			for _, o := range of {
-				if !yield(o.entry(name), o.seen) {
+				if !yield(versionOf(name, o.uid, o.version), o.seen) {
 					return
 				}
 			}

@@ -30,31 +30,19 @@ const (
 // Decoder decodes objects, events and lists. It is not for concurrent use. It uses what it has learned from one object
 // to decode the next one faster. Its results stay valid when the data changes.
 type Decoder struct {
-	input
-	drop []string // the path of a field to leave out of objects; may be nil
-	kind kind     // the last one that isUnstructured accepted
-	table
-
-	items   []any  // of the lists that are being decoded
-	scratch []byte // a string without its escapes
-	view    MetadataView
-	ownStrings
+	parser *parser
+	view   MetadataView
 }
 
-// input is what is being decoded.
-type input struct {
-	data   []byte
-	err    error // the first one, or ErrTooLarge
-	depth  int
-	memory int64 // that maps and lists have taken
-}
-
-// ownStrings holds the strings of an object that are not in the table.
-type ownStrings struct {
-	block  strings.Builder
-	used   int // bytes of the object's strings
-	last   int // bytes of the last object's strings
-	expect int // for this object: the smaller number of the last two objects, and an eighth more
+// parser decodes values, objects and events.
+type parser struct {
+	in      input
+	table   table
+	own     ownStrings
+	drop    []string // the path of a field to leave out of objects; may be nil
+	kind    kind     // the last one that isUnstructured accepted
+	items   []any    // of the lists that are being decoded
+	scratch []byte   // a string without its escapes
 }
 
 const (
@@ -72,59 +60,29 @@ var managedFields = []string{"metadata", "managedFields"}
 
 // New returns a Decoder. If dropManagedFields, it leaves out the managedFields of objects.
 func New(dropManagedFields bool) *Decoder {
-	d := &Decoder{table: newTable(places)}
+	p := &parser{table: newTable(places)}
 	if dropManagedFields {
-		d.drop = managedFields
+		p.drop = managedFields
 	}
-	return d
-}
-
-func (d *Decoder) begin(data []byte) { d.input = input{data: data} }
-
-// take counts memory. It returns i, the position in the data, or a negative one if it was too much.
-func (d *Decoder) take(memory int64, i int) int {
-	if d.memory += memory; d.memory > MaxMemory {
-		return d.fail(ErrDeclined)
-	}
-	return i
+	return &Decoder{parser: p}
 }
 
 // end forgets the data. If the position i stands for an error, end returns that error.
-func (d *Decoder) end(i int) error {
-	d.data = nil
-	if i < 0 {
-		d.block, d.used = strings.Builder{}, 0 // a broken object teaches nothing
-	} else {
-		d.finish()
+func (p *parser) end(i int) error {
+	p.in.data = nil
+	p.own.finish(i >= 0)
+	clear(p.items) // of lists that end early
+	p.items = p.items[:0]
+	if cap(p.items) > maxItems {
+		p.items = nil
 	}
-	clear(d.items) // of lists that end early
-	d.items = d.items[:0]
-	if cap(d.items) > maxItems {
-		d.items = nil
-	}
-	if cap(d.scratch) > maxScratch {
-		d.scratch = nil
+	if cap(p.scratch) > maxScratch {
+		p.scratch = nil
 	}
 	if i >= 0 {
 		return nil
 	}
-	return d.err
-}
-
-// finish ends an object: the next one gets its own block of strings.
-func (d *Decoder) finish() {
-	d.block = strings.Builder{}
-	d.expect = min(d.used, d.last)
-	d.expect += d.expect / 8
-	d.last, d.used = d.used, 0
-}
-
-// fail keeps the first error, and returns -1, the position that stands for an error.
-func (d *Decoder) fail(err error) int {
-	if d.err == nil {
-		d.err = err
-	}
-	return -1
+	return p.in.err
 }
 
 // kind is the apiVersion and kind of an object.
@@ -138,15 +96,15 @@ var structKinds = func() *runtime.Scheme {
 }()
 
 // isUnstructured reports whether client-go would decode m into an unstructured object.
-func (d *Decoder) isUnstructured(m map[string]any) bool {
+func (p *parser) isUnstructured(m map[string]any) bool {
 	var k kind
 	k.apiVersion, _ = m["apiVersion"].(string)
 	k.kind, _ = m["kind"].(string)
-	return d.isOf(k)
+	return p.isOf(k)
 }
 
-func (d *Decoder) isOf(k kind) bool {
-	if k == d.kind && k.kind != "" {
+func (p *parser) isOf(k kind) bool {
+	if k == p.kind && k.kind != "" {
 		return true
 	}
 	gv, err := schema.ParseGroupVersion(k.apiVersion)
@@ -156,7 +114,7 @@ func (d *Decoder) isOf(k kind) bool {
 	if _, err := structKinds.New(gv.WithKind(k.kind)); err == nil {
 		return false
 	}
-	d.kind = kind{strings.Clone(k.apiVersion), strings.Clone(k.kind)}
+	p.kind = kind{strings.Clone(k.apiVersion), strings.Clone(k.kind)}
 	return true
 }
 

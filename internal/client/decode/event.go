@@ -15,63 +15,59 @@ type Event struct {
 }
 
 // Event decodes the event that data begins with, and returns its length. A bookmark keeps its managedFields.
-func (d *Decoder) Event(data []byte) (Event, int, error) {
-	d.begin(data)
-	ev, i := d.event()
-	if i >= 0 && !d.isUnstructured(ev.Object) {
-		i = d.fail(ErrDeclined)
+func (d *Decoder) Event(data []byte) (ev Event, i int, err error) {
+	p := d.parser
+	p.in.begin(data)
+	if ev.Type, i = p.in.envelope(); i >= 0 {
+		drop := p.drop
+		if ev.Type == watch.Bookmark {
+			drop = nil
+		}
+		ev.Object, i = p.object(i, drop, root)
 	}
-	ev.Memory = d.memory
-	return ev, i, d.end(i)
-}
-
-func (d *Decoder) event() (ev Event, i int) {
-	if ev.Type, i = d.envelope(); i < 0 {
-		return ev, i
+	if i >= 0 {
+		i = p.in.endOfEvent(i)
 	}
-	drop := d.drop
-	if ev.Type == watch.Bookmark {
-		drop = nil
+	if i >= 0 && !p.isUnstructured(ev.Object) {
+		i = p.in.fail(ErrDeclined)
 	}
-	if ev.Object, i = d.object(i, drop, root); i < 0 {
-		return ev, i
-	}
-	return ev, d.endOfEvent(i)
+	ev.Memory = p.in.memory
+	return ev, i, p.end(i)
 }
 
 // envelope returns the type of the event, and where its object begins. It declines an event with the object first.
-func (d *Decoder) envelope() (watch.EventType, int) {
-	i := d.open(d.space(0), '{')
+func (in *input) envelope() (watch.EventType, int) {
+	i := in.open(in.space(0), '{')
 	if i < 0 {
 		return "", i
 	}
-	d.depth--
-	if i = d.expectKey(i, `"type"`); i < 0 {
+	in.depth--
+	if i = in.expectKey(i, `"type"`); i < 0 {
 		return "", i
 	}
-	kind, i := d.eventType(i)
+	kind, i := in.eventType(i)
 	if i < 0 {
 		return "", i
 	}
-	i, more := d.more(i, '}')
+	i, more := in.more(i, '}')
 	if i >= 0 && !more {
-		i = d.fail(ErrDeclined)
+		i = in.fail(ErrDeclined)
 	}
 	if i < 0 {
 		return "", i
 	}
-	return kind, d.expectKey(i, `"object"`)
+	return kind, in.expectKey(i, `"object"`)
 }
 
 // expectKey returns where the value of the key begins, which must be at i.
-func (d *Decoder) expectKey(i int, key string) int {
-	if i = d.literal(i, key); i < 0 {
+func (in *input) expectKey(i int, key string) int {
+	if i = in.literal(i, key); i < 0 {
 		return i
 	}
-	return d.colon(i)
+	return in.colon(i)
 }
 
-func (d *Decoder) eventType(i int) (watch.EventType, int) {
+func (in *input) eventType(i int) (watch.EventType, int) {
 	for _, t := range [...]struct {
 		kind  watch.EventType
 		token string
@@ -79,23 +75,23 @@ func (d *Decoder) eventType(i int) (watch.EventType, int) {
 		{watch.Modified, `"MODIFIED"`}, {watch.Added, `"ADDED"`},
 		{watch.Deleted, `"DELETED"`}, {watch.Bookmark, `"BOOKMARK"`},
 	} {
-		if end := i + len(t.token); end <= len(d.data) && string(d.data[i:end]) == t.token {
+		if end := i + len(t.token); end <= len(in.data) && string(in.data[i:end]) == t.token {
 			return t.kind, end
 		}
 	}
-	if i < len(d.data) && d.data[i] == '"' {
-		if end, _ := d.quoted(i + 1); end < 0 {
+	if i < len(in.data) && in.data[i] == '"' {
+		if end, _ := in.quoted(i + 1); end < 0 {
 			return "", end
 		}
 	}
-	return "", d.unexpected(i)
+	return "", in.unexpected(i)
 }
 
 // endOfEvent returns where an event ends. Its object ends at i.
-func (d *Decoder) endOfEvent(i int) int {
-	i, more := d.more(i, '}')
+func (in *input) endOfEvent(i int) int {
+	i, more := in.more(i, '}')
 	if i >= 0 && more {
-		return d.fail(ErrDeclined)
+		return in.fail(ErrDeclined)
 	}
 	return i
 }

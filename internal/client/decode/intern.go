@@ -120,6 +120,12 @@ func (t *table) find(text []byte, kind textKind, under ref) (ref, *place) {
 	return nothing, t.refuse(p, part)
 }
 
+// plain returns the entry of a plain text, or the one that it gets if there is a place.
+func (t *table) plain(text []byte, under ref) ref {
+	found, place := t.find(text, plainText, under)
+	return t.admitPlain(found, place, text)
+}
+
 // findShort is like find, for a short text.
 func (t *table) findShort(w words, n int, kind textKind, under ref) (ref, *place) {
 	p, part := t.place(w.hash(n), under)
@@ -187,11 +193,11 @@ type words struct{ a, b, c uint64 }
 
 // short returns the words of the string whose content begins at i, and its length, which is negative if the string is
 // too long, not plain, or too near the end of the data.
-func (d *Decoder) short(i int) (w words, n int) {
-	if i+maxWords >= len(d.data) {
+func (in *input) short(i int) (w words, n int) {
+	if i+maxWords >= len(in.data) {
 		return w, -1
 	}
-	text := d.data[i : i+maxWords+1 : i+maxWords+1]
+	text := in.data[i : i+maxWords+1 : i+maxWords+1]
 	n = maxWords
 	if w.a = binary.LittleEndian.Uint64(text); notable(w.a) != 0 {
 		n = bits.TrailingZeros64(notable(w.a)) >> 3
@@ -221,11 +227,21 @@ func notable(x uint64) uint64 {
 
 // wordsOf returns the words of a text of at most maxWords bytes.
 func wordsOf(text []byte) (w words) {
-	var all [maxWords]byte
-	copy(all[:], text)
-	w.a = binary.LittleEndian.Uint64(all[:])
-	w.b = binary.LittleEndian.Uint64(all[8:])
-	w.c = binary.LittleEndian.Uint64(all[16:])
+	switch n := len(text); {
+	case n >= 16:
+		w.a, w.b = binary.LittleEndian.Uint64(text), binary.LittleEndian.Uint64(text[8:])
+		w.c = binary.LittleEndian.Uint64(text[n-8:]) >> (8 * (maxWords - n))
+	case n >= 8:
+		w.a = binary.LittleEndian.Uint64(text)
+		w.b = binary.LittleEndian.Uint64(text[n-8:]) >> (8 * (16 - n))
+	case n >= 4:
+		w.a = uint64(binary.LittleEndian.Uint32(text)) |
+			uint64(binary.LittleEndian.Uint32(text[n-4:]))<<(8*(n-4))
+	default:
+		for i, c := range text {
+			w.a |= uint64(c) << (8 * i)
+		}
+	}
 	return w
 }
 

@@ -27,7 +27,7 @@ func TestDecoderForgetsTheData(t *testing.T) {
 		if !use() {
 			t.Errorf("%s: not used as meant", what)
 		}
-		if d.data != nil || d.view.data != nil {
+		if d.parser.in.data != nil || d.view.scan.data != nil {
 			t.Errorf("%s: the data is kept", what)
 		}
 	}

@@ -43,41 +43,41 @@ func (d *Decoder) Lister(raw bool) *Lister {
 // Decode decodes as much as possible of data, which is everything that has arrived so far. It returns nil if the list
 // may be complete, ErrShort if it is not, ErrTooLarge if an item is, and ErrDeclined if client-go has to decode it.
 func (l *Lister) Decode(data []byte) error {
-	d := l.d
-	d.begin(data)
-	d.memory = l.took
+	p := l.d.parser
+	p.in.begin(data)
+	p.in.memory = l.took
 	i := 0
 	for i >= 0 && l.next != listEnd {
-		d.depth = 1
+		p.in.depth = 1
 		var next listPart
-		if next, i = l.part(d.space(l.at)); i >= 0 {
-			l.next, l.at, l.took = next, i, d.memory
+		if next, i = l.part(p.in.space(l.at)); i >= 0 {
+			l.next, l.at, l.took = next, i, p.in.memory
 		}
 	}
-	if l.all = i >= 0 && d.space(l.at) == len(data); i >= 0 && !l.all {
-		i = d.fail(ErrDeclined)
+	if l.all = i >= 0 && p.in.space(l.at) == len(data); i >= 0 && !l.all {
+		i = p.in.fail(ErrDeclined)
 	}
-	return d.end(i)
+	return p.end(i)
 }
 
 // part decodes the next part, which begins at i, and returns the part after it, and where it ends.
 func (l *Lister) part(i int) (after listPart, end int) {
-	d := l.d
+	p := l.d.parser
 	switch l.next {
 	case listBegin:
-		return listMember, d.open(i, '{')
+		return listMember, p.in.open(i, '{')
 	case listMember:
 		return l.member(i)
 	case listItem:
 		return listItemEnd, l.item(i)
 	case listItemEnd:
-		i, more := d.more(i, ']')
+		i, more := p.in.more(i, ']')
 		if more {
 			return listItem, i
 		}
 		return listMemberEnd, i
 	}
-	i, more := d.more(i, '}')
+	i, more := p.in.more(i, '}')
 	if more {
 		return listMember, i
 	}
@@ -86,48 +86,49 @@ func (l *Lister) part(i int) (after listPart, end int) {
 
 // item decodes the item that begins at i, and returns where it ends.
 func (l *Lister) item(i int) (end int) {
-	d := l.d
-	d.depth = 0
+	p := l.d.parser
+	p.in.depth = 0
 	if l.raw {
 		end = l.rawItem(i)
 	} else {
 		var m map[string]any
-		if m, end = d.object(i, d.drop, root); end >= 0 {
+		if m, end = p.object(i, p.drop, root); end >= 0 {
 			l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: m})
 		}
 	}
 	length := end - i
-	if end < 0 && d.err == ErrShort {
-		length = len(d.data) - i
+	if end < 0 && p.in.err == ErrShort {
+		length = len(p.in.data) - i
 	}
 	switch {
 	case length > MaxObject:
-		d.err = ErrTooLarge
+		p.in.err = ErrTooLarge
 		return -1
 	case end >= 0:
-		d.finish()
+		p.own.finish(true)
 	}
 	return end
 }
 
 func (l *Lister) rawItem(i int) (end int) {
-	d := l.d
-	defer d.view.Forget() // the page
-	if v, ok := d.viewOf(i, false); ok && !v.ambiguous {
-		bare := v.kind == span{} && v.apiVersion == span{}
-		if bare || v.hasKind() {
+	p := l.d.parser
+	defer l.d.view.Forget() // the page
+	if v, ok := l.d.viewOf(i, false); ok && !v.scan.ambiguous {
+		s, parts := &v.scan, &v.scan.parts
+		bare := parts.kind == span{} && parts.apiVersion == span{}
+		if bare || len(s.unquoted(parts.apiVersion)) > 0 && len(s.unquoted(parts.kind)) > 0 {
 			if bare {
 				l.bare = append(l.bare, len(l.raws))
 			}
 			l.raws = append(l.raws, v.raw())
-			return v.whole.end
+			return parts.whole.end
 		}
 	}
-	if d.err != nil {
+	if p.in.err != nil {
 		return -1
 	}
-	d.depth = 0
-	m, end := d.object(i, d.drop, root)
+	p.in.depth = 0
+	m, end := p.object(i, p.drop, root)
 	if end < 0 {
 		return end
 	}
@@ -139,36 +140,36 @@ func (l *Lister) rawItem(i int) (end int) {
 	}
 	text, err := json.Marshal(m)
 	if err != nil || len(m) == 0 {
-		return d.fail(ErrDeclined)
+		return p.in.fail(ErrDeclined)
 	}
 	l.raws = append(l.raws, Raw{text, identify(u)})
 	return end
 }
 
 func (l *Lister) member(i int) (listPart, int) {
-	d := l.d
-	key, k, i := d.key(i, nothing, nothing)
+	p := l.d.parser
+	key, k, i := p.key(i, nothing, nothing)
 	if i < 0 {
 		return listMember, i
 	}
 	if _, again := l.list.Object[key]; again || misleading(key) || key == "items" && l.list.Items != nil {
-		return listMember, d.fail(ErrDeclined)
+		return listMember, p.in.fail(ErrDeclined)
 	}
 	if key != "items" {
-		v, i := d.value(i, nil, k)
+		v, i := p.value(i, nil, k)
 		if i >= 0 {
 			l.list.Object[key] = v
 		}
 		return listMemberEnd, i
 	}
-	if i = d.open(i, '['); i >= len(d.data) {
-		i = d.fail(ErrShort)
+	if i = p.in.open(i, '['); i >= len(p.in.data) {
+		i = p.in.fail(ErrShort)
 	}
 	if i < 0 {
 		return listMember, i
 	}
 	l.list.Items = []unstructured.Unstructured{}
-	if d.data[i] == ']' {
+	if p.in.data[i] == ']' {
 		return listMemberEnd, i + 1
 	}
 	return listItem, i

@@ -12,11 +12,11 @@ import (
 //
 // The rest of the event is only searched for its end, not checked: it may be invalid.
 type MetadataView struct {
-	d       *Decoder
-	change  watch.EventType
-	decoded *unstructured.Unstructured // an object with only the metadata; nil before object is called
-	broken  bool
-	scanned
+	parser   *parser
+	change   watch.EventType
+	decoded  *unstructured.Unstructured // an object with only the metadata; nil before object is called
+	broken   bool
+	scan     scan
 	protobuf []byte // an ObjectMeta, which is not scanned
 }
 
@@ -24,24 +24,25 @@ type MetadataView struct {
 // the event must be decoded: because it is not complete, is not about a change of an object, or is unusual. With whole,
 // the caller will want all of the object.
 func (d *Decoder) Metadata(data []byte, whole bool) (*MetadataView, int) {
-	v := &d.view
-	*v = MetadataView{d: d}
-	d.begin(data)
-	i := v.event()
+	v, in := &d.view, &d.parser.in
+	*v = MetadataView{parser: d.parser, scan: scan{in: in}}
+	s, i := &v.scan, 0
+	in.begin(data)
+	v.change, i = s.event()
 	end, known := 0, false
 	if !whole {
-		if end, known = v.lineEnd(i); known {
+		if end, known = s.lineEnd(i); known {
 			data = data[:end]
 		}
 	}
-	v.data = data
-	if i < 0 || !v.scan(known) || len(v.name) == 0 || len(v.version) == 0 {
-		d.data = nil
+	s.data = data
+	if i < 0 || !s.run(known) || len(s.id.name) == 0 || len(s.id.version) == 0 {
+		in.data = nil
 		v.Forget()
 		return nil, 0
 	}
-	if d.data = nil; !known {
-		end = v.at
+	if in.data = nil; !known {
+		end = s.at
 	}
 	return v, end
 }
@@ -51,36 +52,35 @@ func (v *MetadataView) Type() watch.EventType { return v.change }
 
 // Identity returns the object's namespace, name and resourceVersion, as slices of the data.
 func (v *MetadataView) Identity() (namespace, name, version []byte) {
-	return v.namespace, v.name, v.version
+	return v.scan.id.namespace, v.scan.id.name, v.scan.id.version
 }
 
 func (v *MetadataView) interned(b []byte) string {
-	if v.d == nil || len(b) == 0 {
+	if v.parser == nil || len(b) == 0 {
 		return ""
 	}
-	found, p := v.d.find(b, plainText, nothing)
-	if found = v.d.admitPlain(found, p, b); found != nothing {
-		return v.d.entries[found].text
+	if found := v.parser.table.plain(b, nothing); found != nothing {
+		return v.parser.table.entries[found].text
 	}
 	return string(b)
 }
 
-func (v *MetadataView) GetNamespace() string       { return v.interned(v.namespace) }
-func (v *MetadataView) GetName() string            { return v.interned(v.name) }
-func (v *MetadataView) GetUID() types.UID          { return types.UID(v.interned(v.uid)) }
-func (v *MetadataView) GetResourceVersion() string { return v.interned(v.version) }
+func (v *MetadataView) GetNamespace() string       { return v.interned(v.scan.id.namespace) }
+func (v *MetadataView) GetName() string            { return v.interned(v.scan.id.name) }
+func (v *MetadataView) GetUID() types.UID          { return types.UID(v.interned(v.scan.id.uid)) }
+func (v *MetadataView) GetResourceVersion() string { return v.interned(v.scan.id.version) }
 
 // GetLabels returns a map that the caller may change.
 func (v *MetadataView) GetLabels() map[string]string {
 	if v.protobuf != nil {
 		return v.object().GetLabels()
 	}
-	if v.d == nil || v.labels.end == 0 && (!v.rest() || v.labels.end == 0) {
+	if v.parser == nil || v.scan.parts.labels.end == 0 && (!v.rest() || v.scan.parts.labels.end == 0) {
 		return nil
 	}
-	v.d.begin(v.labels.of(v.data))
-	labels, i := v.d.texts()
-	if v.d.end(i) != nil {
+	v.parser.in.begin(v.scan.parts.labels.of(v.scan.data))
+	labels, i := v.parser.texts()
+	if v.parser.end(i) != nil {
 		v.broken = true
 		return nil
 	}
@@ -89,33 +89,33 @@ func (v *MetadataView) GetLabels() map[string]string {
 
 // texts decodes an object whose values are strings, as unstructured.NestedNullCoercingStringMap does: null becomes "",
 // and if there is any other value, the result is nil.
-func (d *Decoder) texts() (map[string]string, int) {
+func (p *parser) texts() (map[string]string, int) {
 	texts := map[string]string{}
-	i, all := d.open(0, '{'), true
-	if i >= 0 && i < len(d.data) && d.data[i] == '}' {
+	i, all := p.in.open(0, '{'), true
+	if i >= 0 && i < len(p.in.data) && p.in.data[i] == '}' {
 		return texts, i + 1
 	}
 	n := 0
 	for more := true; i >= 0 && more; n++ {
 		var key, text string
-		if key, _, i = d.key(i, nothing, nothing); i < 0 {
+		if key, _, i = p.key(i, nothing, nothing); i < 0 {
 			return nil, i
 		}
-		if i < len(d.data) && d.data[i] == '"' {
-			text, _, i = d.stringKey(i, nothing) // not stringValue, which would allocate an interface value
+		if i < len(p.in.data) && p.in.data[i] == '"' {
+			text, _, i = p.stringKey(i, nothing) // not stringValue, which would allocate an interface value
 		} else {
 			var value any
-			value, i = d.value(i, nil, nothing)
+			value, i = p.value(i, nil, nothing)
 			all = all && value == nil
 		}
 		if i < 0 {
 			return nil, i
 		}
 		texts[key] = text
-		i, more = d.more(i, '}')
+		i, more = p.in.more(i, '}')
 	}
 	if len(texts) < n {
-		return nil, d.fail(ErrDeclined)
+		return nil, p.in.fail(ErrDeclined)
 	}
 	if !all {
 		texts = nil
@@ -136,7 +136,7 @@ func (v *MetadataView) GetOwnerReferences() []metav1.OwnerReference {
 func (v *MetadataView) object() *unstructured.Unstructured {
 	if v.decoded == nil {
 		v.decoded = &unstructured.Unstructured{Object: map[string]any{}}
-		if v.d != nil && (v.protobuf != nil || v.rest()) {
+		if v.parser != nil && (v.protobuf != nil || v.rest()) {
 			m, err := v.decode()
 			if err != nil {
 				v.broken = true
@@ -149,23 +149,32 @@ func (v *MetadataView) object() *unstructured.Unstructured {
 }
 
 func (v *MetadataView) decode() (m map[string]any, err error) {
-	i := 0
-	v.d.begin(v.metadata.of(v.data))
+	p, i := v.parser, 0
+	p.in.begin(v.scan.parts.metadata.of(v.scan.data))
 	if v.protobuf == nil {
-		m, i = v.d.object(0, managedFields[1:], nothing)
-	} else if m, _ = (&Protobuf{v.d}).metadata(v.protobuf); m == nil {
-		i = v.d.fail(ErrDeclined)
+		m, i = p.object(0, managedFields[1:], nothing)
+	} else if m, _ = (metadataParser{p}).metadata(v.protobuf); m == nil {
+		i = p.in.fail(ErrDeclined)
 	}
-	return m, v.d.end(i)
+	return m, p.end(i)
 }
 
 // IdentityOnly returns an object with no more than namespace, name, uid and resourceVersion.
 func (v *MetadataView) IdentityOnly() map[string]any {
-	m := map[string]any{"name": v.interned(v.name), "uid": v.interned(v.uid), "resourceVersion": v.interned(v.version)}
-	if len(v.namespace) > 0 {
-		m["namespace"] = v.interned(v.namespace)
+	name, uid, version := v.interned(v.scan.id.name), v.interned(v.scan.id.uid), v.interned(v.scan.id.version)
+	m := map[string]any{"name": name, "uid": uid, "resourceVersion": version}
+	if namespace := v.GetNamespace(); namespace != "" {
+		m["namespace"] = namespace
 	}
 	return map[string]any{"metadata": m}
+}
+
+// rest scans what an early end has left. It reports whether the event is valid so far.
+func (v *MetadataView) rest() bool {
+	if v.scan.parts.whole.end == 0 && !v.broken {
+		v.broken = !v.scan.run(false)
+	}
+	return !v.broken
 }
 
 // Broken reports whether a method of the view has met invalid input, so that its result was wrong.

@@ -4,25 +4,25 @@ import "strconv"
 
 // number returns the number that begins at i, as apimachinery does: an int64 if it has neither a point nor an exponent
 // and fits, else a float64. under is its key.
-func (d *Decoder) number(i int, under ref) (any, int) {
-	end, float := d.digits(i)
+func (p *parser) number(i int, under ref) (any, int) {
+	end, float := p.in.digits(i)
 	if end < 0 {
 		return nil, end
 	}
-	token := d.data[i:end]
-	found, p := d.find(token, numberText, nothing)
-	d.entries[under].inner = found
+	token := p.in.data[i:end]
+	found, place := p.table.find(token, numberText, nothing)
+	p.table.entries[under].inner = found
 	if found != nothing {
-		return d.entries[found].boxed, end
+		return p.table.entries[found].boxed, end
 	}
-	v, end := d.parsed(token, float, end)
-	if p != nil && v != nil {
-		d.set(p, string(token), numberText, v)
+	v, end := p.parsed(token, float, end)
+	if place != nil && v != nil {
+		p.table.set(place, string(token), numberText, v)
 	}
 	return v, end
 }
 
-func (d *Decoder) parsed(token []byte, float bool, end int) (any, int) {
+func (p *parser) parsed(token []byte, float bool, end int) (any, int) {
 	if !float {
 		if n, err := strconv.ParseInt(string(token), 10, 64); err == nil {
 			return n, end
@@ -30,14 +30,14 @@ func (d *Decoder) parsed(token []byte, float bool, end int) (any, int) {
 	}
 	f, err := strconv.ParseFloat(string(token), 64)
 	if err != nil {
-		return nil, d.fail(ErrDeclined) // too large for a float64
+		return nil, p.in.fail(ErrDeclined) // too large for a float64
 	}
 	return f, end
 }
 
 // digits returns where the number that begins at i ends, and whether it has a point or an exponent.
-func (d *Decoder) digits(i int) (end int, float bool) {
-	data := d.data
+func (in *input) digits(i int) (end int, float bool) {
+	data := in.data
 	if data[i] == '-' {
 		i++
 	}
@@ -45,12 +45,12 @@ func (d *Decoder) digits(i int) (end int, float bool) {
 	if i < len(data) && data[i] == '0' {
 		i++
 	} else if i = run(data, i); i == begin {
-		return d.unexpected(i), false
+		return in.unexpected(i), false
 	}
 	if i < len(data) && data[i] == '.' {
 		float, begin = true, i+1
 		if i = run(data, begin); i == begin {
-			return d.unexpected(i), false
+			return in.unexpected(i), false
 		}
 	}
 	if i < len(data) && (data[i] == 'e' || data[i] == 'E') {
@@ -60,11 +60,11 @@ func (d *Decoder) digits(i int) (end int, float bool) {
 		}
 		begin = i
 		if i = run(data, begin); i == begin {
-			return d.unexpected(i), false
+			return in.unexpected(i), false
 		}
 	}
 	if i >= len(data) {
-		return d.fail(ErrShort), false // more digits may follow
+		return in.fail(ErrShort), false // more digits may follow
 	}
 	return i, float
 }
@@ -75,12 +75,4 @@ func run(data []byte, i int) int {
 		i++
 	}
 	return i
-}
-
-// unexpected fails because of what is at i: nothing more, or something unusual.
-func (d *Decoder) unexpected(i int) int {
-	if i >= len(d.data) {
-		return d.fail(ErrShort)
-	}
-	return d.fail(ErrDeclined)
 }

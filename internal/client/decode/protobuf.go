@@ -12,10 +12,13 @@ import (
 // Protobuf decodes events and lists of PartialObjectMetadata from protobuf into the maps that JSON decoding makes of
 // them, without managedFields. It declines everything but what a kube-apiserver writes: then apimachinery's generated
 // decoder has to decode it. Like a Decoder, it is not for concurrent use.
-type Protobuf struct{ d *Decoder }
+type Protobuf struct {
+	meta metadataParser
+	view MetadataView
+}
 
 // NewProtobuf returns a decoder of protobuf.
-func NewProtobuf() *Protobuf { return &Protobuf{New(true)} }
+func NewProtobuf() *Protobuf { return &Protobuf{meta: metadataParser{New(true).parser}} }
 
 // The fields of messages: their number, times 8, and their wire type, 0 for a varint or 2 for bytes.
 const (
@@ -44,29 +47,29 @@ func (p *Protobuf) Event(data []byte) (Event, int, error) {
 	kind, metadata, n := p.event(data)
 	ev := Event{Type: kind}
 	if n >= 0 {
-		if ev.Object, ev.Version = p.object(metadata); ev.Object == nil {
+		if ev.Object, ev.Version = p.meta.object(metadata); ev.Object == nil {
 			n = -1
 		}
 	}
-	ev.Memory = p.d.memory
-	return ev, n, p.d.end(n)
+	ev.Memory = p.meta.parser.in.memory
+	return ev, n, p.meta.parser.end(n)
 }
 
 // event returns the type of the event that data begins with, the ObjectMeta in it, and its length.
 func (p *Protobuf) event(data []byte) (kind watch.EventType, metadata []byte, n int) {
-	d := p.d
-	d.begin(nil)
+	in := &p.meta.parser.in
+	in.begin(nil)
 	if len(data) < LengthSize {
-		return "", nil, d.fail(ErrShort)
+		return "", nil, in.fail(ErrShort)
 	}
 	size := uint64(binary.BigEndian.Uint32(data))
 	if size > uint64(len(data)-LengthSize) {
-		return "", nil, d.fail(ErrShort)
+		return "", nil, in.fail(ErrShort)
 	}
 	n = LengthSize + int(size)
 	text, object, ok := pair(data[LengthSize:n], eventType, eventObject)
 	if !ok {
-		return "", nil, d.fail(ErrDeclined)
+		return "", nil, in.fail(ErrDeclined)
 	}
 	for _, t := range [...]watch.EventType{watch.Modified, watch.Added, watch.Deleted, watch.Bookmark} {
 		if string(text) == string(t) { // a conversion of the text would allocate
@@ -74,7 +77,7 @@ func (p *Protobuf) event(data []byte) (kind watch.EventType, metadata []byte, n 
 		}
 	}
 	if metadata, ok = metadataIn(object); !ok || kind == "" {
-		return "", nil, d.fail(ErrDeclined)
+		return "", nil, in.fail(ErrDeclined)
 	}
 	return kind, metadata, n
 }
@@ -156,10 +159,10 @@ func varint(b []byte, i int) (uint64, int) {
 }
 
 // object returns the object with an ObjectMeta, or nil if that is declined, and its identity.
-func (p *Protobuf) object(metadata []byte) (map[string]any, objects.Version) {
+func (p metadataParser) object(metadata []byte) (map[string]any, objects.Version) {
 	m, id := p.metadata(metadata)
-	if m == nil || p.d.take(size.Map(3), 0) < 0 {
-		p.d.fail(ErrDeclined)
+	if m == nil || p.parser.in.take(size.Map(3), 0) < 0 {
+		p.parser.in.fail(ErrDeclined)
 		return nil, id
 	}
 	return map[string]any{"apiVersion": metadataVersion, "kind": metadataKind, "metadata": m}, id
@@ -173,15 +176,16 @@ func MemoryOfProtobuf(n int) int64 { return int64(n) * 256 }
 // the event must be decoded.
 func (p *Protobuf) Metadata(data []byte, _ bool) (*MetadataView, int) {
 	kind, metadata, n := p.event(data)
-	v := &p.d.view
-	*v = MetadataView{d: p.d, change: kind, protobuf: metadata}
+	v := &p.view
+	*v = MetadataView{parser: p.meta.parser, change: kind, protobuf: metadata}
 	var m objectMeta
 	if n < 0 || kind == watch.Bookmark || !m.read(metadata) {
 		return nil, 0
 	}
-	v.namespace, v.name = m.bytes[metaNamespace>>3], m.bytes[metaName>>3]
-	v.uid, v.version = m.bytes[metaUID>>3], m.bytes[metaVersion>>3]
-	if len(v.name) == 0 || len(v.version) == 0 {
+	id := &v.scan.id
+	id.namespace, id.name = m.bytes[metaNamespace>>3], m.bytes[metaName>>3]
+	id.uid, id.version = m.bytes[metaUID>>3], m.bytes[metaVersion>>3]
+	if len(id.name) == 0 || len(id.version) == 0 {
 		return nil, 0
 	}
 	return v, n

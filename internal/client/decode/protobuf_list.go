@@ -30,28 +30,28 @@ const (
 // Decode decodes as much as possible of data, which is everything that has arrived so far. Its errors are those of
 // Lister.Decode.
 func (l *ProtobufLister) Decode(data []byte) error {
-	d := l.p.d
-	d.begin(nil)
-	d.memory, l.all = l.took, false
-	return d.end(l.decode(data))
+	p := l.p.meta.parser
+	p.in.begin(nil)
+	p.in.memory, l.all = l.took, false
+	return p.end(l.decode(data))
 }
 
 func (l *ProtobufLister) decode(data []byte) int {
-	d := l.p.d
+	in := &l.p.meta.parser.in
 	if l.end == 0 {
 		n := len(metadataListPrefix)
 		if len(data) < n && strings.HasPrefix(metadataListPrefix, string(data)) {
-			return d.fail(ErrShort)
+			return in.fail(ErrShort)
 		}
 		if !hasPrefix(data, metadataListPrefix) {
-			return d.fail(ErrDeclined)
+			return in.fail(ErrDeclined)
 		}
 		tag, size, begin := l.header(data, n)
 		switch {
 		case begin < 0:
 			return -1
 		case tag != unknownRaw || size > maxList:
-			return d.fail(ErrDeclined)
+			return in.fail(ErrDeclined)
 		}
 		l.at, l.end = begin, begin+int(size)
 	}
@@ -66,9 +66,9 @@ func (l *ProtobufLister) decode(data []byte) int {
 		case begin < 0:
 			return -1
 		case tag != 3<<3|2 && tag != 4<<3|2:
-			return d.fail(ErrDeclined)
+			return in.fail(ErrDeclined)
 		case size > uint64(len(data)-begin):
-			return d.fail(ErrShort)
+			return in.fail(ErrShort)
 		}
 		l.at = begin + int(size)
 	}
@@ -90,49 +90,49 @@ func (l *ProtobufLister) header(data []byte, i int) (tag, size uint64, begin int
 	case begin >= 0 && tag&7 == 2:
 		return tag, size, begin
 	case begin < 0 && len(data)-i < 2*binary.MaxVarintLen64:
-		return 0, 0, l.p.d.fail(ErrShort)
+		return 0, 0, l.p.meta.parser.in.fail(ErrShort)
 	}
-	return 0, 0, l.p.d.fail(ErrDeclined)
+	return 0, 0, l.p.meta.parser.in.fail(ErrDeclined)
 }
 
 // part decodes the next field of the list, and moves on to the one after it. It returns a negative number if it fails.
 func (l *ProtobufLister) part(data []byte) int {
-	d := l.p.d
+	in := &l.p.meta.parser.in
 	tag, size, begin := l.header(data, l.at)
 	switch {
 	case begin < 0:
 		return -1
 	case begin > l.end || size > uint64(l.end-begin):
-		return d.fail(ErrDeclined)
+		return in.fail(ErrDeclined)
 	case size > MaxObject:
-		return d.fail(ErrTooLarge)
+		return in.fail(ErrTooLarge)
 	case size > uint64(len(data)-begin):
-		return d.fail(ErrShort)
+		return in.fail(ErrShort)
 	}
 	content := data[begin : begin+int(size)]
 	switch {
 	case tag == listMetadata && l.list.Object == nil:
 		m := l.p.listMetadata(content)
 		if m == nil {
-			return d.fail(ErrDeclined)
+			return in.fail(ErrDeclined)
 		}
 		l.list.Object = map[string]any{"apiVersion": metadataVersion, "kind": metadataListKind, "metadata": m}
 		l.list.Items = []unstructured.Unstructured{}
 	case tag == listItems && l.list.Object != nil:
 		metadata, ok := onlyMetadata(content)
 		if !ok {
-			return d.fail(ErrDeclined)
+			return in.fail(ErrDeclined)
 		}
-		o, _ := l.p.object(metadata)
+		o, _ := l.p.meta.object(metadata)
 		if o == nil {
 			return -1
 		}
 		l.list.Items = append(l.list.Items, unstructured.Unstructured{Object: o})
-		d.finish()
+		l.p.meta.parser.own.finish(true)
 	default:
-		return d.fail(ErrDeclined)
+		return in.fail(ErrDeclined)
 	}
-	l.at, l.took = begin+len(content), d.memory
+	l.at, l.took = begin+len(content), in.memory
 	return l.at
 }
 

@@ -1,7 +1,6 @@
 package decode
 
 import (
-	"encoding/binary"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -86,10 +85,13 @@ func (m *objectMeta) read(b []byte) bool {
 	return true
 }
 
+// metadataParser decodes objects with an ObjectMeta.
+type metadataParser struct{ parser *parser }
+
 // metadata returns the map of an ObjectMeta, or nil if that is declined, and the identity.
-func (p *Protobuf) metadata(b []byte) (map[string]any, objects.Version) {
+func (p metadataParser) metadata(b []byte) (map[string]any, objects.Version) {
 	var m objectMeta
-	if !m.read(b) || p.d.take(size.Map(m.keys), 0) < 0 {
+	if !m.read(b) || p.parser.in.take(size.Map(m.keys), 0) < 0 {
 		return nil, objects.Version{}
 	}
 	out := newMap(m.keys)
@@ -104,7 +106,7 @@ func (p *Protobuf) metadata(b []byte) (map[string]any, objects.Version) {
 	uid := types.UID(texts[metaUID>>3])
 	id := objects.Version{ID: objects.ID{Namespace: texts[metaNamespace>>3], Name: texts[metaName>>3], UID: uid}}
 	if version := m.bytes[metaVersion>>3]; len(version) > 0 {
-		id.ResourceVersion = p.d.own(version) // never twice
+		id.ResourceVersion = p.parser.own.copy(version) // never twice
 		out["resourceVersion"] = id.ResourceVersion
 	}
 	if m.generation != 0 {
@@ -131,68 +133,36 @@ func (p *Protobuf) metadata(b []byte) (map[string]any, objects.Version) {
 	if r := m.repeated[3]; r.count > 0 {
 		out["finalizers"] = p.finalizers(b, r)
 	}
-	if p.d.err != nil {
+	if p.parser.in.err != nil {
 		return nil, objects.Version{}
 	}
 	return out, id
 }
 
-// boxed returns a text as an interface value.
-func (p *Protobuf) boxed(text []byte) any {
-	if found := p.lookUp(text); found != nothing {
-		return p.d.entries[found].boxed
+// boxed returns a text as an interface value. In the table of a Protobuf all texts are plain: it decodes no JSON.
+func (p metadataParser) boxed(text []byte) any {
+	if found := p.parser.table.plain(text, nothing); found != nothing {
+		return p.parser.table.entries[found].boxed
 	}
-	return p.d.own(text)
+	return p.parser.own.copy(text)
 }
 
-func (p *Protobuf) text(text []byte) string {
-	if found := p.lookUp(text); found != nothing {
-		return p.d.entries[found].text
+func (p metadataParser) text(text []byte) string {
+	if found := p.parser.table.plain(text, nothing); found != nothing {
+		return p.parser.table.entries[found].text
 	}
-	return p.d.own(text)
-}
-
-// lookUp returns the entry of a text. In the table of a Protobuf all texts are plain: it decodes no JSON.
-func (p *Protobuf) lookUp(text []byte) ref {
-	var found ref
-	var place *place
-	if n := len(text); 0 < n && n <= maxWords {
-		found, place = p.d.findShort(shortWords(text), n, plainText, nothing)
-	} else {
-		found, place = p.d.find(text, plainText, nothing)
-	}
-	return p.d.admitPlain(found, place, text)
-}
-
-// shortWords is a faster wordsOf.
-func shortWords(text []byte) (w words) {
-	switch n := len(text); {
-	case n >= 16:
-		w.a, w.b = binary.LittleEndian.Uint64(text), binary.LittleEndian.Uint64(text[8:])
-		w.c = binary.LittleEndian.Uint64(text[n-8:]) >> (8 * (maxWords - n))
-	case n >= 8:
-		w.a = binary.LittleEndian.Uint64(text)
-		w.b = binary.LittleEndian.Uint64(text[n-8:]) >> (8 * (16 - n))
-	case n >= 4:
-		w.a = uint64(binary.LittleEndian.Uint32(text)) |
-			uint64(binary.LittleEndian.Uint32(text[n-4:]))<<(8*(n-4))
-	default:
-		for i, c := range text {
-			w.a |= uint64(c) << (8 * i)
-		}
-	}
-	return w
+	return p.parser.own.copy(text)
 }
 
 // maxSeconds is the last second of the year 9999.
 const maxSeconds = 253402300799
 
 // time returns what JSON has for a Time. The table has those that recur, under their bytes.
-func (p *Protobuf) time(b []byte) any {
-	d := p.d
-	found, place := d.find(b, numberText, nothing)
+func (p metadataParser) time(b []byte) any {
+	t := &p.parser.table
+	found, place := t.find(b, numberText, nothing)
 	if found != nothing {
-		return d.entries[found].boxed
+		return t.entries[found].boxed
 	}
 	tag, seconds, _, end := nextField(b, 0)
 	if end >= 0 && end < len(b) { // nanoseconds, which apimachinery ignores
@@ -203,7 +173,7 @@ func (p *Protobuf) time(b []byte) any {
 		}
 	}
 	if tag != 1<<3 || end != len(b) || seconds > maxSeconds {
-		d.fail(ErrDeclined)
+		p.parser.in.fail(ErrDeclined)
 		return nil
 	}
 	const day = 24 * 60 * 60
@@ -211,14 +181,14 @@ func (p *Protobuf) time(b []byte) any {
 	var text [len(time.RFC3339)]byte
 	v := any(string(at.AppendFormat(text[:0], time.RFC3339)))
 	if place != nil {
-		d.set(place, string(b), numberText, v)
+		t.set(place, string(b), numberText, v)
 	}
 	return v
 }
 
 // texts returns the map of labels or annotations.
-func (p *Protobuf) texts(b []byte, r repeated, tag uint64) map[string]any {
-	if p.d.take(size.Map(r.count), 0) < 0 {
+func (p metadataParser) texts(b []byte, r repeated, tag uint64) map[string]any {
+	if p.parser.in.take(size.Map(r.count), 0) < 0 {
 		return nil
 	}
 	m := newMap(r.count)
@@ -230,7 +200,7 @@ func (p *Protobuf) texts(b []byte, r repeated, tag uint64) map[string]any {
 		r.count--
 		key, value, ok := pair(content, 1<<3|2, 2<<3|2)
 		if !ok {
-			p.d.fail(ErrDeclined)
+			p.parser.in.fail(ErrDeclined)
 			return nil
 		}
 		m[p.text(key)] = p.boxed(value)
@@ -238,8 +208,8 @@ func (p *Protobuf) texts(b []byte, r repeated, tag uint64) map[string]any {
 	return m
 }
 
-func (p *Protobuf) finalizers(b []byte, r repeated) []any {
-	if p.d.take(size.List(r.count), 0) < 0 {
+func (p metadataParser) finalizers(b []byte, r repeated) []any {
+	if p.parser.in.take(size.List(r.count), 0) < 0 {
 		return nil
 	}
 	l := make([]any, 0, r.count)
@@ -252,8 +222,8 @@ func (p *Protobuf) finalizers(b []byte, r repeated) []any {
 	return l
 }
 
-func (p *Protobuf) owners(b []byte, r repeated) []any {
-	if p.d.take(size.List(r.count)+int64(r.count)*size.Map(6), 0) < 0 {
+func (p metadataParser) owners(b []byte, r repeated) []any {
+	if p.parser.in.take(size.List(r.count)+int64(r.count)*size.Map(6), 0) < 0 {
 		return nil
 	}
 	l := make([]any, 0, r.count)
@@ -264,7 +234,7 @@ func (p *Protobuf) owners(b []byte, r repeated) []any {
 		}
 		m := p.owner(content)
 		if m == nil {
-			p.d.fail(ErrDeclined)
+			p.parser.in.fail(ErrDeclined)
 			return nil
 		}
 		l = append(l, m)
@@ -276,7 +246,7 @@ func (p *Protobuf) owners(b []byte, r repeated) []any {
 var ownerTexts = [...]string{1: "kind", 3: "name", 4: "uid", 5: "apiVersion"}
 
 // owner returns an owner reference, or nil if it is unusual.
-func (p *Protobuf) owner(b []byte) map[string]any {
+func (p metadataParser) owner(b []byte) map[string]any {
 	m, n := map[string]any{}, 0
 	for i := 0; i < len(b); n++ {
 		tag, value, content, end := nextField(b, i)

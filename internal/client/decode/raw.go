@@ -1,7 +1,6 @@
 package decode
 
 import (
-	"bytes"
 	"errors"
 	"sync"
 
@@ -30,87 +29,58 @@ func (v *MetadataView) Raw() (Raw, bool) {
 }
 
 func (v *MetadataView) isUnstructured() bool {
-	apiVersion, kindOf := v.unquoted(v.apiVersion), v.unquoted(v.kind)
-	last := &v.d.kind
+	s, last := &v.scan, &v.parser.kind
+	apiVersion, kindOf := s.unquoted(s.parts.apiVersion), s.unquoted(s.parts.kind)
 	known := last.kind != "" && last.kind == string(kindOf) && last.apiVersion == string(apiVersion)
-	return !v.ambiguous && (known || v.d.isOf(kind{string(apiVersion), string(kindOf)}))
-}
-
-// hasKind reports whether the object has an apiVersion and a kind that are not empty.
-func (v *MetadataView) hasKind() bool {
-	list := v.d.input
-	defer func() { v.d.input = list }()
-	return len(v.unquoted(v.apiVersion)) > 0 && len(v.unquoted(v.kind)) > 0
-}
-
-// unquoted returns a string without escapes. It returns nil if the value is none.
-func (v *MetadataView) unquoted(s span) []byte {
-	v.d.begin(v.data[:s.end])
-	text, _ := v.d.rawText(s.begin)
-	v.d.data = nil
-	return text
+	return !s.ambiguous && (known || v.parser.isOf(kind{string(apiVersion), string(kindOf)}))
 }
 
 func (v *MetadataView) raw() Raw {
-	r := Raw{Version: v.identity()}
-	if v.managedFields.end == 0 || v.d.drop == nil {
-		r.JSON = bytes.Clone(v.whole.of(v.data))
-		return r
-	}
-	cut := v.managedFields.withComma(v.data)
-	r.JSON = make([]byte, 0, v.whole.end-v.whole.begin-(cut.end-cut.begin))
-	r.JSON = append(r.JSON, v.data[v.whole.begin:cut.begin]...)
-	r.JSON = append(r.JSON, v.data[cut.end:v.whole.end]...)
-	return r
+	return Raw{v.scan.json(v.parser.drop != nil), v.version()}
 }
 
-// identity returns the identity in one block of memory.
-func (v *MetadataView) identity() objects.Version {
-	b := append(v.d.scratch[:0], v.namespace...)
-	b = append(b, v.name...)
-	b = append(b, v.uid...)
-	b = append(b, v.version...)
-	v.d.scratch = b
-	s := string(b)
-	name := len(v.namespace)
-	uid := name + len(v.name)
-	version := uid + len(v.uid)
-	id := objects.ID{Namespace: s[:name], Name: s[name:uid], UID: types.UID(s[uid:version])}
-	return objects.Version{ID: id, ResourceVersion: s[version:]}
-}
-
-// withComma extends a span of a member of an object by the comma after it, or else before it.
-func (s span) withComma(data []byte) span {
-	if end := s.end + white(data[s.end:]); data[end] == ',' {
-		return span{s.begin, end + 1}
+// version returns what identifies the object and its state, in one block of memory.
+func (v *MetadataView) version() objects.Version {
+	found, b := &v.scan.id, v.parser.scratch[:0]
+	b = append(append(append(append(b, found.namespace...), found.name...), found.uid...), found.version...)
+	v.parser.scratch = b
+	all := string(b)
+	next := func(part []byte) string {
+		s := all[:len(part)]
+		all = all[len(part):]
+		return s
 	}
-	begin := len(bytes.TrimRight(data[:s.begin], " \t\r\n"))
-	if data[begin-1] == ',' {
-		begin--
-	}
-	return span{begin, s.end}
+	id := objects.ID{Namespace: next(found.namespace), Name: next(found.name), UID: types.UID(next(found.uid))}
+	return objects.Version{ID: id, ResourceVersion: all}
 }
-
-func white(data []byte) int { return len(data) - len(bytes.TrimLeft(data, " \t\r\n")) }
 
 // viewOf returns a view of the metadata of the object that begins at i. It returns false if the object must be decoded.
 // With early, it does not look for the end of the object.
 func (d *Decoder) viewOf(i int, early bool) (*MetadataView, bool) {
-	v := &d.view
-	*v = MetadataView{d: d}
-	v.data, v.alone, v.whole.begin = d.data, true, i
-	v.at, v.atKey = d.open(i, '{'), true
-	return v, v.at >= 0 && v.scan(early) && (v.metadata.end > 0 || early && v.identified())
+	v, in := &d.view, &d.parser.in
+	*v = MetadataView{parser: d.parser, scan: scan{in: in, data: in.data, alone: true}}
+	s := &v.scan
+	return v, s.object(i) >= 0 && s.run(early) && (s.parts.metadata.end > 0 || early && s.id.complete())
+}
+
+// metadataOf returns a view of the metadata of an object, as viewOf does.
+func (d *Decoder) metadataOf(json []byte, early bool) (*MetadataView, bool) {
+	in := &d.parser.in
+	in.begin(json)
+	v, ok := d.viewOf(in.space(0), early)
+	in.data = nil
+	return v, ok
 }
 
 // Object decodes an object. Around it there may be only white space.
 func (d *Decoder) Object(json []byte) (map[string]any, error) {
-	d.begin(json)
-	m, i := d.object(d.space(0), d.drop, root)
-	if i >= 0 && d.space(i) != len(json) {
-		i = d.fail(ErrDeclined)
+	p := d.parser
+	p.in.begin(json)
+	m, i := p.object(p.in.space(0), p.drop, root)
+	if i >= 0 && p.in.space(i) != len(json) {
+		i = p.in.fail(ErrDeclined)
 	}
-	return m, d.end(i)
+	return m, p.end(i)
 }
 
 // spare are Decoders for objects that the caller has received as JSON.
@@ -171,12 +141,11 @@ func (m *Meta) scan() (objects.Version, bool) {
 	d := spare.Get().(*Decoder)
 	defer spare.Put(d)
 	defer d.view.Forget()
-	d.begin(m.json)
-	v, ok := d.viewOf(d.space(0), true)
-	if d.data = nil; !ok {
+	v, ok := d.metadataOf(m.json, true)
+	if !ok {
 		return objects.Version{}, false
 	}
-	return v.identity(), true
+	return v.version(), true
 }
 
 // object returns an object with the metadata, except managedFields unless the JSON is unusual.
@@ -190,16 +159,13 @@ func (m *Meta) object() *unstructured.Unstructured {
 	d := spare.Get().(*Decoder)
 	defer spare.Put(d)
 	defer d.view.Forget()
-	d.begin(m.json)
-	v, ok := d.viewOf(d.space(0), false)
-	if ok {
-		m.decoded = v.object()
-		ok = !v.broken
-	}
-	if d.data = nil; !ok {
-		if m.decoded, _ = Decode(m.json); m.decoded == nil {
-			m.decoded = &unstructured.Unstructured{}
+	if v, ok := d.metadataOf(m.json, false); ok {
+		if m.decoded = v.object(); !v.broken {
+			return m.decoded
 		}
+	}
+	if m.decoded, _ = Decode(m.json); m.decoded == nil {
+		m.decoded = &unstructured.Unstructured{}
 	}
 	return m.decoded
 }

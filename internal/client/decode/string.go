@@ -2,8 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -11,52 +9,51 @@ import (
 
 // stringKey returns the key that begins at i, its entry if it is in the table, and where it ends. under is the key of
 // its object.
-func (d *Decoder) stringKey(i int, under ref) (string, ref, int) {
-	k, s, i := d.lookUp(i, under)
+func (p *parser) stringKey(i int, under ref) (string, ref, int) {
+	k, s, i := p.lookUp(i, under)
 	if k != nothing {
-		return d.entries[k].decoded(), k, i
+		return p.table.entries[k].decoded(), k, i
 	}
-	return d.own(s), nothing, i
+	return p.own.copy(s), nothing, i
 }
 
 // stringValue returns the string that begins at i, as an interface value, and where it ends. under is its key.
-func (d *Decoder) stringValue(i int, under ref) (any, int) {
-	v, s, i := d.lookUp(i, nothing)
-	d.entries[under].inner = v
+func (p *parser) stringValue(i int, under ref) (any, int) {
+	v, s, i := p.lookUp(i, nothing)
+	p.table.entries[under].inner = v
 	if v != nothing {
-		return d.entries[v].boxed, i
+		return p.table.entries[v].boxed, i
 	}
-	return d.own(s), i
+	return p.own.copy(s), i
 }
 
 // lookUp returns the entry of the string that begins at i, and where the string ends. If it is not in the table, lookUp
 // returns the text, in memory that may change. If the string is a key, under is the key of its object.
-func (d *Decoder) lookUp(i int, under ref) (ref, []byte, int) {
+func (p *parser) lookUp(i int, under ref) (ref, []byte, int) {
 	i++
-	if w, n := d.short(i); n > 0 {
-		s := d.data[i : i+n]
-		found, p := d.findShort(w, n, plainText, under)
-		return d.admitPlain(found, p, s), s, i + n + 1
+	if w, n := p.in.short(i); n > 0 {
+		s := p.in.data[i : i+n]
+		found, place := p.table.findShort(w, n, plainText, under)
+		return p.table.admitPlain(found, place, s), s, i + n + 1
 	}
-	end, plain := d.quoted(i)
+	end, plain := p.in.quoted(i)
 	if end < 0 {
 		return nothing, nil, end
 	}
-	s := d.data[i:end]
+	s := p.in.data[i:end]
 	if plain {
-		found, p := d.find(s, plainText, under)
-		return d.admitPlain(found, p, s), s, end + 1
+		return p.table.plain(s, under), s, end + 1
 	}
-	found, p := d.find(s, otherText, under)
+	found, place := p.table.find(s, otherText, under)
 	if found != nothing {
 		return found, nil, end + 1
 	}
-	decoded, ok := d.text(s)
+	decoded, ok := p.text(s)
 	if !ok {
 		return nothing, nil, -1
 	}
-	if p != nil {
-		found = d.set(p, string(s), otherText, string(decoded))
+	if place != nil {
+		found = p.table.set(place, string(s), otherText, string(decoded))
 	}
 	return found, decoded, end + 1
 }
@@ -70,78 +67,18 @@ func (t *table) admitPlain(found ref, p *place, text []byte) ref {
 	return t.set(p, s, plainText, s)
 }
 
-// own returns a copy of s. The short strings of an object share one or a few blocks of memory.
-func (d *Decoder) own(s []byte) string {
-	n := len(s)
-	if n > maxBlock/8 {
-		return string(s)
-	}
-	if d.block.Cap()-d.block.Len() < n {
-		d.block = strings.Builder{}
-		d.block.Grow(min(max(d.expect-d.used, n, 64), maxBlock))
-	}
-	d.used += n
-	begin := d.block.Len()
-	d.block.Write(s)
-	return d.block.String()[begin:]
-}
-
-const (
-	each = 0x0101010101010101
-	high = 0x8080808080808080
-)
-
-// quoted returns the position of the closing quote of the string whose content begins at i, and whether the content is
-// plain: ASCII without escapes. The position is negative if there is no closing quote, or a control character before
-// it.
-func (d *Decoder) quoted(i int) (end int, plain bool) {
-	data := d.data
-	ascii := true
-	for {
-		for i+8 <= len(data) {
-			x := binary.LittleEndian.Uint64(data[i:])
-			if found := notable(x); found != 0 {
-				i += bits.TrailingZeros64(found) >> 3
-				break
-			}
-			i += 8
-		}
-		for i < len(data) && data[i] != '"' && data[i] != '\\' && data[i] >= ' ' && data[i] < utf8.RuneSelf {
-			i++
-		}
-		switch {
-		case i >= len(data):
-			return d.fail(ErrShort), false
-		case data[i] == '"':
-			return i, ascii
-		case data[i] == '\\':
-			ascii = false
-			if i += 2; i > len(data) {
-				return d.fail(ErrShort), false
-			}
-		case data[i] < ' ':
-			return d.fail(ErrDeclined), false
-		default:
-			ascii = false
-			for i < len(data) && data[i] >= utf8.RuneSelf {
-				i++
-			}
-		}
-	}
-}
-
 // text returns the text that the content of a string stands for, in memory that the next call may change.
-func (d *Decoder) text(s []byte) ([]byte, bool) {
+func (p *parser) text(s []byte) ([]byte, bool) {
 	if utf8.Valid(s) && bytes.IndexByte(s, '\\') < 0 {
 		return s, true
 	}
-	out := d.scratch[:0]
+	out := p.scratch[:0]
 	for i := 0; i < len(s); {
 		switch c := s[i]; {
 		case c == '\\':
 			var ok bool
 			if out, i, ok = unescape(out, s, i); !ok {
-				d.fail(ErrDeclined)
+				p.in.fail(ErrDeclined)
 				return nil, false
 			}
 		case c < utf8.RuneSelf:
@@ -154,31 +91,20 @@ func (d *Decoder) text(s []byte) ([]byte, bool) {
 			i += size
 		}
 	}
-	d.scratch = out
+	p.scratch = out
 	return out, true
 }
+
+// unescaped has the character that a letter after a backslash stands for.
+var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // unescape appends the character that the escape at s[i] stands for, and returns where the next one begins.
 func unescape(out, s []byte, i int) ([]byte, int, bool) {
 	if i+1 >= len(s) {
 		return out, i, false
 	}
-	switch c := s[i+1]; c {
-	case '"', '\\', '/':
+	if c := unescaped[s[i+1]]; c != 0 {
 		return append(out, c), i + 2, true
-	case 'b':
-		return append(out, '\b'), i + 2, true
-	case 'f':
-		return append(out, '\f'), i + 2, true
-	case 'n':
-		return append(out, '\n'), i + 2, true
-	case 'r':
-		return append(out, '\r'), i + 2, true
-	case 't':
-		return append(out, '\t'), i + 2, true
-	case 'u':
-	default:
-		return out, i, false
 	}
 	r, ok := unit(s, i)
 	if !ok {
@@ -215,4 +141,39 @@ func unit(s []byte, i int) (rune, bool) {
 		r = r<<4 | rune(c)
 	}
 	return r, true
+}
+
+// ownStrings holds the strings of an object that are not in the table.
+type ownStrings struct {
+	block  strings.Builder
+	used   int // bytes of the object's strings
+	last   int // bytes of the last object's strings
+	expect int // for this object: the smaller number of the last two objects, and an eighth more
+}
+
+// copy returns a copy of s. The short strings of an object share one or a few blocks of memory.
+func (o *ownStrings) copy(s []byte) string {
+	n := len(s)
+	if n > maxBlock/8 {
+		return string(s)
+	}
+	if o.block.Cap()-o.block.Len() < n {
+		o.block = strings.Builder{}
+		o.block.Grow(min(max(o.expect-o.used, n, 64), maxBlock))
+	}
+	o.used += n
+	begin := o.block.Len()
+	o.block.Write(s)
+	return o.block.String()[begin:]
+}
+
+// finish ends an object: the next one gets its own block of strings. Only a whole one teaches how many to expect.
+func (o *ownStrings) finish(whole bool) {
+	o.block = strings.Builder{}
+	if whole {
+		o.expect = min(o.used, o.last)
+		o.expect += o.expect / 8
+		o.last = o.used
+	}
+	o.used = 0
 }
