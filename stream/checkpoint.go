@@ -11,7 +11,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
-	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -64,10 +64,10 @@ func (w *worker) writeAhead(ctx context.Context, items []object, mode protocol.M
 	if !w.writesAhead() {
 		return nil
 	}
-	var fresh []checkpoint.Object
+	var fresh []objects.ID
 	for _, o := range items {
 		if !w.isOnlyEntered(o, mode) && w.isNew(o) {
-			fresh = append(fresh, objectOf(o.Entry))
+			fresh = append(fresh, versionOf(o.Entry).ID)
 		}
 	}
 	return w.progress.WriteAhead(ctx, fresh)
@@ -95,19 +95,15 @@ func (w *worker) writeAheadOfEvent(ctx context.Context, ev objectEvent, out prot
 	if !w.writesAhead() || ev.kind == Deleted || out.Replay || !w.isNew(ev.object) {
 		return nil
 	}
-	unversioned := func(e index.Entry) checkpoint.Object {
-		e.Version = ""
-		return objectOf(e)
-	}
-	fresh := []checkpoint.Object{unversioned(ev.Entry)}
+	fresh := []objects.ID{versionOf(ev.Entry).ID}
 	if !w.progress.IsWrittenAhead(fresh[0]) {
-		seen := map[checkpoint.Object]bool{fresh[0]: true}
+		seen := map[objects.ID]bool{fresh[0]: true}
 		for _, o := range w.conn.peekObjects() {
 			// A replay of an unknown object is not delivered.
 			replay := protocol.NotAfter(o.Version, out.Version) && !w.index.Has(o.Entry)
-			if k := unversioned(o.Entry); !replay && !seen[k] && w.isNew(o) {
-				seen[k] = true
-				fresh = append(fresh, k)
+			if id := versionOf(o.Entry).ID; !replay && !seen[id] && w.isNew(o) {
+				seen[id] = true
+				fresh = append(fresh, id)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
@@ -173,4 +174,10 @@ func objectOf(e index.Entry) checkpoint.Object {
 // entryOf is the reverse of objectOf.
 func entryOf(o checkpoint.Object) index.Entry {
 	return index.Entry{NamespacedName: o.NamespacedName(), UID: o.UID, Version: o.ResourceVersion}
+}
+
+// versionOf returns an entry as an acks.Change has it.
+func versionOf(e index.Entry) objects.Version {
+	id := objects.ID{Namespace: e.Namespace, Name: e.Name, UID: e.UID}
+	return objects.Version{ID: id, ResourceVersion: e.Version}
 }

@@ -69,7 +69,7 @@ func (r *activeRun) newWorker(namespace string, emit func(Event) error) *worker 
 	var changed func(index.Entry, bool)
 	if r.session != nil {
 		w.progress = r.session.Progress(namespace)
-		changed = func(e index.Entry, gone bool) { w.progress.Note(acks.Change{Object: objectOf(e), Gone: gone}) }
+		changed = func(e index.Entry, gone bool) { w.progress.Note(acks.Change{Version: versionOf(e), Gone: gone}) }
 	}
 	w.index = index.New(changed)
 	w.report.index = w.index

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 // The entry has a version once its object is acked.
@@ -167,8 +168,8 @@ func TestEachNamespaceWaitsForUnclean(t *testing.T) {
 		session := begin(t, tracker, widgets("x", "y"))
 		for _, namespace := range []string{"x", "y"} {
 			go func() {
-				objects := []checkpoint.Object{{Namespace: namespace, Name: "a", UID: "1", ResourceVersion: "3"}}
-				err := session.Progress(namespace).WriteAhead(t.Context(), objects)
+				ids := []objects.ID{{Namespace: namespace, Name: "a", UID: "1"}}
+				err := session.Progress(namespace).WriteAhead(t.Context(), ids)
 				if err != nil || s.count() == 0 {
 					t.Errorf("%s: %v, after %d commits", namespace, err, s.count())
 				}
@@ -262,8 +263,8 @@ func TestConcurrentWriteAheadsShareACommit(t *testing.T) {
 				})
 				began := time.Now()
 				for _, name := range []string{"a", "b", "c", "d"} {
-					objects := []checkpoint.Object{{Name: name, UID: "1", ResourceVersion: "3"}}
-					go session.Progress("").WriteAhead(t.Context(), objects)
+					ids := []objects.ID{{Name: name, UID: "1"}}
+					go session.Progress("").WriteAhead(t.Context(), ids)
 					synctest.Wait()
 				}
 				pass(time.Duration(tc.want)*time.Second + time.Millisecond)
@@ -306,7 +307,7 @@ func TestStopDuringWriteAheadIsNoFailure(t *testing.T) {
 	session := begin(t, newTracker(t, s, nil), widgets())
 	ctx, stop := context.WithCancel(t.Context())
 	s.hinder(func(ctx context.Context) error { stop(); return ctx.Err() })
-	session.Progress("").WriteAhead(ctx, []checkpoint.Object{{Name: "a", UID: "1", ResourceVersion: "3"}})
+	session.Progress("").WriteAhead(ctx, []objects.ID{{Name: "a", UID: "1"}})
 	if err := session.Status().Err; err != nil {
 		t.Errorf("Status.Err is %v", err)
 	}
@@ -323,8 +324,8 @@ func TestStopBeforeWriteAheadIsNoFailure(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errTired)
 		defer cancel()
-		objects := []checkpoint.Object{{Namespace: "y", Name: "a", UID: "1", ResourceVersion: "3"}}
-		if err := session.Progress("y").WriteAhead(ctx, objects); !errors.Is(err, errTired) {
+		ids := []objects.ID{{Namespace: "y", Name: "a", UID: "1"}}
+		if err := session.Progress("y").WriteAhead(ctx, ids); !errors.Is(err, errTired) {
 			t.Errorf("%v, want the cause of its ctx", err)
 		}
 		if err := session.Status().Err; err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 // BenchmarkAck delivers and acks events, and commits them to a Memory: of 10,000 objects that change again and again,
@@ -23,13 +23,11 @@ func BenchmarkAck(b *testing.B) {
 }
 
 func benchmarkAck(b *testing.B, live, random bool) {
-	const objects, window = 10_000, 1000
-	changes := make([]acks.Change, objects)
+	const n, window = 10_000, 1000
+	changes := make([]acks.Change, n)
 	for i := range changes {
 		name := fmt.Sprintf("widget-%05d", i)
-		changes[i].Object = checkpoint.Object{
-			Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "1",
-		}
+		changes[i].ID = objects.ID{Namespace: "default", Name: name, UID: types.UID(name)}
 	}
 	versions := make([]string, 1<<16)
 	for i := range versions {
@@ -48,9 +46,9 @@ func benchmarkAck(b *testing.B, live, random bool) {
 	delivered := 0
 	deliver := func() *acks.Mark {
 		delivered++
-		c, version := changes[delivered%objects], versions[delivered%len(versions)]
+		c, version := changes[delivered%n], versions[delivered%len(versions)]
 		c.ResourceVersion = version
-		if !live && delivered%objects == 0 {
+		if !live && delivered%n == 0 {
 			p.Mark(version, false).Ack() // SYNCED, and the next snapshot
 		}
 		p.Note(c)
@@ -84,7 +82,7 @@ func benchmarkAck(b *testing.B, live, random bool) {
 	b.ReportMetric(float64(delivered)/b.Elapsed().Seconds(), "events/s")
 	b.ReportMetric(float64(delivered)/float64(store.count()), "events/commit")
 	c, err := store.Load(context.Background(), key)
-	if err != nil || len(c.Position.Objects) != min(delivered, objects) {
+	if err != nil || len(c.Position.Objects) != min(delivered, n) {
 		b.Errorf("%v, %+v: want all objects committed", err, c)
 	}
 }

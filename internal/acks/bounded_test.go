@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 // While an event waits for its ack, later changes without an event of their own take no more memory than one per
@@ -19,7 +20,7 @@ func TestChangesWithoutEventTakeBoundedMemory(t *testing.T) {
 			p.Pass(rv, false)
 		}, "bookmarks have only a version"},
 		{func(_ *testing.T, p *Progress, rv, next string) {
-			p.Note(Change{Object: checkpoint.Object{Name: "a", UID: "a", ResourceVersion: rv}})
+			p.Note(Change{Version: objects.Version{ID: objects.ID{Name: "a", UID: "a"}, ResourceVersion: rv}})
 			m := p.Mark(rv, false)
 			if last == nil {
 				last = m
@@ -28,13 +29,13 @@ func TestChangesWithoutEventTakeBoundedMemory(t *testing.T) {
 			p.Pass(next, false)
 		}, "coalesced events"},
 		{func(t *testing.T, p *Progress, rv, next string) {
-			o := checkpoint.Object{Name: "a", UID: "a", ResourceVersion: rv}
-			if err := p.WriteAhead(t.Context(), []checkpoint.Object{o}); err != nil {
+			o := objects.Version{ID: objects.ID{Name: "a", UID: "a"}, ResourceVersion: rv}
+			if err := p.WriteAhead(t.Context(), []objects.ID{o.ID}); err != nil {
 				t.Fatal(err)
 			}
-			p.Note(Change{Object: o})
+			p.Note(Change{Version: o})
 			added := p.Mark(rv, false)
-			p.Note(Change{Object: o, Gone: true})
+			p.Note(Change{Version: o, Gone: true})
 			Cancel(added, p.Mark(next, false))
 		}, "canceled events"},
 		{func(_ *testing.T, p *Progress, rv, _ string) {
@@ -60,19 +61,20 @@ func TestChangesWithoutEventTakeBoundedMemory(t *testing.T) {
 			tt.step(t, p, fmt.Sprint(3+2*i), fmt.Sprint(4+2*i))
 		}
 		marks, changes := 0, 0
-		for m := p.waiting.first; m != nil; m = m.next {
+		for e := p.line.first; e != nil; e = e.next {
 			marks++
-			changes += len(m.changes)
+			changes += len(e.changes)
 		}
-		if marks > 5 || changes > 5 || len(s.pending) > 5 || len(s.next.changed) > 5 {
+		if marks > 5 || changes > 5 || len(s.ledger.waiting.pending) > 5 ||
+			len(s.ledger.next.changed) > 5 {
 			t.Errorf("%s: after %d rounds %d marks wait, with %d changes of %d objects, %d for the next commit",
-				tt.why, rounds, marks, changes, len(s.pending), len(s.next.changed))
+				tt.why, rounds, marks, changes, len(s.ledger.waiting.pending), len(s.ledger.next.changed))
 		}
 		waiting.Ack()
 		last.Ack()
-		if st := s.Status(); st.Unacked != 0 || p.low.version == "2" {
+		if st := s.Status(); st.Unacked != 0 || p.line.low.version == "2" {
 			t.Errorf("%s: everything is acked, but %d events wait, and the position is at %s", tt.why, st.Unacked,
-				p.low.version)
+				p.line.low.version)
 		}
 		if err := tracker.Close(); err != nil {
 			t.Error(err)

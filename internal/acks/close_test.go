@@ -182,10 +182,10 @@ func TestEndedSessionsAreReleased(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tracker := newTracker(t, newStore(), &checkpoint.Options{Interval: time.Hour})
-			w := func() weak.Pointer[acks.Session] {
+			released := func() func() bool {
 				s := runScript(t, tracker, widgets("x", "y"), tc.script)
 				s.End()
-				return weak.Make(s)
+				return acks.Released(s)
 			}()
 			for range 2 { // the first commits, the second releases the session
 				flush(t, tracker)
@@ -193,7 +193,7 @@ func TestEndedSessionsAreReleased(t *testing.T) {
 			for range 3 {
 				runtime.GC()
 			}
-			if kept := w.Value() != nil; kept != tc.kept {
+			if kept := !released(); kept != tc.kept {
 				t.Errorf("kept: %v, want %v: %s", kept, tc.kept, tc.why)
 			}
 			runtime.KeepAlive(tracker)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 var errTired = errors.New("timeout of the test")
@@ -129,9 +130,9 @@ func TestHangingStoreDelaysCallsByTimeout(t *testing.T) {
 						t.Errorf("Begin: %v, want the cause of its ctx", err)
 					}
 				}
-				o := checkpoint.Object{Name: "a", UID: "1", ResourceVersion: "5"}
+				o := objects.Version{ID: objects.ID{Name: "a", UID: "1"}, ResourceVersion: "5"}
 				began := time.Now()
-				if err := p.WriteAhead(t.Context(), []checkpoint.Object{o}); err != nil {
+				if err := p.WriteAhead(t.Context(), []objects.ID{o.ID}); err != nil {
 					t.Errorf("WriteAhead: %v", err)
 				}
 				if waited := time.Since(began); waited != tc.wait {
@@ -140,7 +141,7 @@ func TestHangingStoreDelaysCallsByTimeout(t *testing.T) {
 				if session.Status().Err == nil {
 					t.Error("Status.Err is nil")
 				}
-				p.Note(acks.Change{Object: o})
+				p.Note(acks.Change{Version: o})
 				m := p.Mark("5", false)
 				time.Sleep(time.Minute)
 				release()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 const key = "widgets"
@@ -297,12 +298,12 @@ func (fd *feeder) object(p *acks.Progress, namespace, what, version string) {
 	if !ok {
 		fd.t.Fatalf("invalid word %q", what)
 	}
-	o := checkpoint.Object{Namespace: namespace, Name: name, UID: types.UID(uid), ResourceVersion: version}
+	object := objects.ID{Namespace: namespace, Name: name, UID: types.UID(uid)}
 	if what[0] == '+' {
-		_ = p.WriteAhead(fd.t.Context(), []checkpoint.Object{o})
+		_ = p.WriteAhead(fd.t.Context(), []objects.ID{object})
 		return
 	}
-	p.Note(acks.Change{Object: o, Gone: what[0] == '-'})
+	p.Note(acks.Change{Version: objects.Version{ID: object, ResourceVersion: version}, Gone: what[0] == '-'})
 	if fd.at[namespace] != "" && what[0] != '~' {
 		fd.at[namespace] = version
 	}

@@ -1,79 +1,18 @@
 package acks
 
 import (
-	"maps"
-	"slices"
-	"sync"
+	"context"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
 // Session is one run of a sequence of events under a key. Begin makes it, and package stream delivers the events.
 type Session struct {
-	engine   *engine
-	key      string
-	identity checkpoint.Identity
-	position *checkpoint.Position // where it resumes; nil once Position has returned it
-
-	mu       sync.Mutex
-	start    start
-	progress map[string]*Progress        // by namespace
-	pending  map[checkpoint.Object]queue // of objects with marks that are not applied
-	next     nextCommit
-	phase    phase
-}
-
-// start is where a session starts.
-type start struct {
-	point                      // of every namespace, but for the version
-	versions map[string]string // as in checkpoint.Position
-}
-
-// nextCommit is what a session has for the next commit.
-type nextCommit struct {
-	changed    map[checkpoint.Object]Change
-	applied    int  // events since the session began
-	dirty      bool // there are changes since the last commit
-	committing bool // a commit is under way
-	reset      bool // the commit replaces what is in the Store
-	urgent     bool // an event waits for the commit
-	unclean    bool // the Store has the position as Unclean; used with NoWriteAhead
-	deferred   bool // nothing is committed yet (see Begin)
-}
-
-type phase int
-
-const (
-	running phase = iota
-	ended         // delivers no more events; acks still count
-	closed        // acks don't count any more: the next session has begun
-)
-
-// idOf returns what identifies an object, even among objects of one name: the object without its version.
-func idOf(o checkpoint.Object) checkpoint.Object {
-	o.ResourceVersion = ""
-	return o
-}
-
-// queue has the marks of one object that are not applied, in the order of delivery.
-type queue struct {
-	marks []*Mark
-	ahead bool // written ahead: an ADDED is about to follow
-}
-
-func newSession(e *engine, key string, id checkpoint.Identity) *Session {
-	return &Session{
-		engine: e, key: key, identity: id, progress: map[string]*Progress{}, pending: map[checkpoint.Object]queue{},
-	}
-}
-
-// resume makes a new session start from a position.
-func (s *Session) resume(from checkpoint.Position) {
-	s.position = &from
-	s.start.point = point{partial: from.Partial, rewound: from.Rewound, unclean: from.Unclean}
-	s.start.versions = maps.Clone(from.ResourceVersions)
-	s.next.deferred = false
+	ledger    *ledger
+	committer *committer
+	position  *checkpoint.Position // where it resumes; nil once Position has returned it
 }
 
 // Position returns where the sequence resumes, or nil if it starts from the beginning. It can be large, so that only
@@ -86,21 +25,7 @@ func (s *Session) Position() *checkpoint.Position {
 
 // Progress returns the progress of a watched namespace, or of the cluster ("").
 func (s *Session) Progress(namespace string) *Progress {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.progress[namespace]
-	if p == nil {
-		p = &Progress{session: s, low: s.start.point, snapshots: 1}
-		rv, moved := (&checkpoint.Position{ResourceVersions: s.start.versions}).At(namespace)
-		if p.low.version = rv; rv == "" && !moved {
-			p.low.snapshot = 1
-		}
-		p.stored = stored{begun: rv != "" || moved, version: rv != ""}
-		p.delivered = p.low
-		p.next.first = s.next.deferred
-		s.progress[namespace] = p
-	}
-	return p
+	return &Progress{ledger: s.ledger, committer: s.committer, line: s.ledger.line(namespace)}
 }
 
 // End ends delivery. Delivered events can still be acked until the next Session under the key begins. End may be called
@@ -109,244 +34,100 @@ func (s *Session) End() {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	s.phase = max(s.phase, ended)
-	if s.engine.options.NoWriteAhead && (s.next.unclean || s.next.committing) && s.isAcked() {
-		s.next.dirty = true // the next commit has the position without Unclean
-	}
-	s.mu.Unlock()
-	s.engine.commitSoon()
+	s.ledger.end()
+	s.committer.commitSoon()
 }
 
 // Status returns how far acks and commits are behind.
 func (s *Session) Status() checkpoint.Status {
-	st := checkpoint.Status{Key: s.key}
-	s.mu.Lock()
-	st.Uncommitted = s.next.dirty || s.next.committing
+	st := checkpoint.Status{Key: s.ledger.key}
 	var oldest time.Time
-	for _, p := range s.progress {
-		st.Unacked += p.waiting.unacked
-		if first := p.waiting.first; first != nil && (oldest.IsZero() || first.delivered.Before(oldest)) {
-			oldest = first.delivered
-		}
-	}
-	s.mu.Unlock()
-	if !oldest.IsZero() {
+	if st.Unacked, oldest, st.Uncommitted = s.ledger.status(); !oldest.IsZero() {
 		st.OldestUnacked = time.Since(oldest)
 	}
-	last := s.engine.result()
+	last := s.committer.result()
 	st.LastCommit, st.Err, st.Attempts, st.NextTry = last.success, last.err, last.attempts, last.nextTry
 	return st
 }
 
-// enqueue adds m to the pending marks of the object that c is about.
-func (s *Session) enqueue(c Change, m *Mark) {
-	l := s.pending[c.id()]
-	l.marks = append(l.marks, m)
-	l.ahead = l.ahead && c.Gone
-	s.pending[c.id()] = l
+// Progress is how far one namespace of a sequence (or the cluster) has been delivered and acked. Each namespace has
+// versions of its own. Note, MayBeKnown, Mark, Pass and WriteSynced are called by one goroutine at a time, in the order
+// of delivery.
+type Progress struct {
+	ledger    *ledger
+	committer *committer
+	line      *line
 }
 
-func (s *Session) dequeue(id checkpoint.Object, m *Mark) {
-	l := s.pending[id]
-	l.marks = slices.DeleteFunc(l.marks, func(other *Mark) bool { return other == m })
-	if len(l.marks) == 0 && !l.ahead {
-		delete(s.pending, id)
-	} else {
-		s.pending[id] = l
-	}
+// Note adds a change to the next Mark, or if no event delivers it, to the next Pass.
+func (p *Progress) Note(c Change) { p.line.next.noted = append(p.line.next.noted, c) }
+
+// MayBeKnown says that the next Mark is for the ADDED of an object that an earlier run may have delivered.
+func (p *Progress) MayBeKnown() { p.line.next.mayBeKnown = true }
+
+// Mark returns the mark of an event. After the event the sequence is at resourceVersion, which is empty within a
+// snapshot. Partial is as in checkpoint.Position.
+func (p *Progress) Mark(resourceVersion string, partial bool) *Mark {
+	m := &Mark{ledger: p.ledger, line: p.line, entry: entry{delivered: time.Now()}}
+	p.ledger.mark(p.line, &m.entry, resourceVersion, partial)
+	return m
 }
 
-// requeue puts another mark in the place of m.
-func (s *Session) requeue(id checkpoint.Object, m, other *Mark) {
-	for i, one := range s.pending[id].marks {
-		if one == m {
-			s.pending[id].marks[i] = other
-		}
-	}
+// Pass moves the sequence to a version without an event to ack: after a bookmark, at the beginning of a snapshot, or
+// with the changes of objects that are not delivered.
+func (p *Progress) Pass(resourceVersion string, partial bool) {
+	p.ledger.pass(p.line, resourceVersion, partial)
 }
 
-// oldest returns the first pending mark of an object, or nil.
-func (s *Session) oldest(id checkpoint.Object) *Mark {
-	if marks := s.pending[id].marks; len(marks) > 0 {
-		return marks[0]
-	}
-	return nil
+// WritesAhead reports whether WriteAhead may have to write. With NoWriteAhead it writes once: that the position is
+// Unclean.
+func (p *Progress) WritesAhead() bool { return p.ledger.writesAhead() }
+
+// IsWrittenAhead reports whether the Store has an entry for an object that is about to be delivered, or will get one
+// with the next commit.
+func (p *Progress) IsWrittenAhead(id objects.ID) bool { return p.ledger.isWrittenAhead(id) }
+
+// WriteAhead commits entries for objects that are about to be delivered as ADDED. While commits fail it returns at
+// once: Status shows the failure, and delivery continues. If it returns an error, which is the cause of ctx, the
+// objects must not be delivered. It may be called from any goroutine.
+func (p *Progress) WriteAhead(ctx context.Context, ids []objects.ID) error {
+	return p.await(ctx, p.ledger.ahead(p.line, ids))
 }
 
-// apply makes a change of m part of the next commit. If the object is gone, and a later event may have delivered it
-// again, its entry stays, without a version.
-func (s *Session) apply(c Change, m *Mark) {
-	s.dequeue(c.id(), m)
-	if _, again := s.pending[c.id()]; again && c.Gone {
-		c = Change{Object: c.id()}
-	}
-	s.change(c)
+// WriteSynced is called before the SYNCED of a version is delivered. Unless the Store knows more, it commits
+//
+//   - that the sequence has begun: then the next run begins with a GAP even if the ack of SYNCED was never committed
+//     and no object exists,
+//   - in a deferred session the version: nothing was delivered, so everything up to there counts as acked.
+//
+// It returns an error as WriteAhead does.
+func (p *Progress) WriteSynced(ctx context.Context, resourceVersion string, partial bool) error {
+	return p.await(ctx, p.ledger.synced(p.line, resourceVersion, partial))
 }
 
-// retract removes the entry of an object that is not delivered after all, unless another event may have delivered it.
-func (s *Session) retract(id checkpoint.Object) {
-	if _, ok := s.pending[id]; !ok {
-		s.change(Change{Object: id, Gone: true})
-	}
+// WriteVersion is called before a live event is delivered. If SYNCED is acked and the Store has no version, it commits
+// the version: changes since then must not be lost if the program is killed. It returns an error as WriteAhead does.
+func (p *Progress) WriteVersion(ctx context.Context) error {
+	return p.await(ctx, p.ledger.live(p.line))
 }
 
-func (s *Session) change(c Change) {
-	if s.engine.final.Load() {
-		return // no commit will take it
+// Rewound says that the server has gone back in time. Until an event after a snapshot is acked, the next run can't
+// resume from an acked version: it has to report the rewind first, and then everything again. The same is true for the
+// others: the namespaces that are not watched now, or whose watch is not open.
+//
+// It returns an error as WriteAhead does.
+func (p *Progress) Rewound(ctx context.Context, others ...*Progress) error {
+	var lines []*line
+	for _, p := range others {
+		lines = append(lines, p.line)
 	}
-	s.next.dirty = true
-	if s.engine.positionsOnly {
-		return
-	}
-	if s.next.changed == nil {
-		s.next.changed = map[checkpoint.Object]Change{}
-	}
-	s.next.changed[c.id()] = c
+	return p.await(ctx, p.ledger.rewound(p.line, lines))
 }
 
-// takeDelta returns what there is to commit, and forgets it.
-func (s *Session) takeDelta() (d checkpoint.Delta, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.next.dirty || s.next.deferred {
-		return d, false
+// await commits if the next event has to wait for it.
+func (p *Progress) await(ctx context.Context, wait bool) error {
+	if !wait {
+		return nil
 	}
-	d = checkpoint.Delta{Key: s.key, Identity: s.identity, Reset: s.next.reset, ResourceVersions: map[string]string{}}
-	s.fillPosition(&d)
-	for id, c := range s.next.changed {
-		if c.Gone {
-			d.Removed = append(d.Removed, id)
-		} else {
-			d.Put = append(d.Put, c.Object)
-		}
-	}
-	d.Partial = d.Partial || s.engine.positionsOnly
-	unclean := s.engine.options.NoWriteAhead && !(s.phase >= ended && s.isAcked())
-	d.Unclean = d.Unclean || unclean
-	s.next.dirty, s.next.urgent, s.next.reset, s.next.changed, s.next.committing = false, false, false, nil, true
-	return d, true
-}
-
-// fillPosition fills in the low-water marks. A namespace that is not watched now stays where it was.
-func (s *Session) fillPosition(d *checkpoint.Delta) {
-	rest, moved := s.start.point, false
-	if s.isWhole() {
-		rest = point{}
-	}
-	if all := s.progress[""]; all == nil || !all.moved {
-		maps.Copy(d.ResourceVersions, s.start.versions)
-	}
-	points := []point{}
-	for n, p := range s.progress {
-		if points = append(points, p.low); p.moved || p.stored.begun && p.low.snapshot != 0 {
-			d.ResourceVersions[n] = p.low.version
-		}
-		moved = moved || p.moved
-	}
-	// Each namespace with a version or an object in the position has a Progress (fanIn.enter in package stream). So
-	// once one of them has moved, the rest has nothing from before the rewind: its next watch begins with a list.
-	rest.rewound = rest.rewound && !moved
-	for _, p := range append(points, rest) {
-		d.Partial = d.Partial || p.partial
-		d.Rewound = d.Rewound || p.rewound
-		d.Unclean = d.Unclean || p.unclean
-	}
-}
-
-// isWhole reports whether every namespace of the identity has progress.
-func (s *Session) isWhole() bool {
-	if len(s.identity.Namespaces) == 0 {
-		return s.progress[""] != nil
-	}
-	return !slices.ContainsFunc(s.identity.Namespaces, func(n string) bool { return s.progress[n] == nil })
-}
-
-// committed records how the commit of a delta ended. If it failed, the delta is part of the next commit.
-func (s *Session) committed(d checkpoint.Delta, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next.committing = false
-	if err != nil {
-		s.restore(d)
-		return
-	}
-	s.next.unclean = d.Unclean
-	for n, p := range s.progress {
-		p.stored.version = d.ResourceVersions[n] != ""
-	}
-}
-
-// restore adds an earlier delta of the key to the next commit.
-func (s *Session) restore(d checkpoint.Delta) {
-	s.next.dirty, s.next.reset, s.next.unclean = true, d.Reset, false
-	newer := s.next.changed
-	s.next.changed = make(map[checkpoint.Object]Change, len(d.Put)+len(d.Removed))
-	for _, o := range d.Put {
-		s.next.changed[idOf(o)] = Change{Object: o}
-	}
-	for _, o := range d.Removed {
-		s.next.changed[idOf(o)] = Change{Object: o, Gone: true}
-	}
-	maps.Copy(s.next.changed, newer)
-}
-
-// runs reports whether the session is running. It may be called on nil.
-func (s *Session) runs() bool {
-	if s == nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.phase == running
-}
-
-// isDone reports whether the session has nothing to commit, and never will.
-func (s *Session) isDone() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.phase >= ended && (!s.next.dirty || s.next.deferred) && s.isAcked()
-}
-
-// isAcked reports whether every delivered event is acked. s.mu is held.
-func (s *Session) isAcked() bool {
-	for _, p := range s.progress {
-		if p.waiting.first != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// savedIdentity returns the identity of what was acked last under a key, if anything was.
-func savedIdentity(before *Session, saved *checkpoint.Checkpoint) (checkpoint.Identity, bool) {
-	if before != nil {
-		before.mu.Lock()
-		defer before.mu.Unlock()
-		if before.next.dirty && !before.next.deferred {
-			return before.identity, true
-		}
-	}
-	if saved != nil {
-		return saved.Identity, true
-	}
-	return checkpoint.Identity{}, false
-}
-
-// close makes later acks ineffective, and returns what has not been committed. It may be called on nil.
-func (s *Session) close() (d checkpoint.Delta, ok bool) {
-	if s == nil {
-		return d, false
-	}
-	s.mu.Lock()
-	s.phase = closed
-	s.mu.Unlock()
-	return s.takeDelta()
-}
-
-// isUrgent reports whether an event waits for a commit.
-func (s *Session) isUrgent() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.next.urgent
+	return p.committer.writeAhead(ctx, p.ledger)
 }
