@@ -146,8 +146,8 @@ func (c *committer) commitSoon() {
 	}
 }
 
-// plan schedules what there is to commit: at once if enough events have been acked, else after the interval, and after a
-// failure at the next try. c.mu is held.
+// plan schedules what there is to commit: at once if enough events have been acked, else after the interval. After a
+// failure it waits for the next try. c.mu is held.
 func (c *committer) plan() {
 	enough := c.last.err == nil && c.schedule.acked >= c.options.Events
 	switch {

@@ -11,12 +11,13 @@ import (
 )
 
 // ledger is what one session of a key knows: which events are acked, up to where all are, and what the next commit has.
-// It only keeps books: it does no I/O, starts nothing, and reads no clock. Its methods may be called from any goroutine.
+// It only keeps books: it does no I/O, starts nothing, and reads no clock. Its methods may be called from any
+// goroutine.
 type ledger struct {
 	key      string
 	identity checkpoint.Identity
 	rules    rules
-	due      func(events int) // called when there is something to commit, with the events applied since the last call
+	due      func(events int) // called, without mu, when there is something to commit, with the events newly applied
 
 	mu      sync.Mutex
 	start   checkpoint.Position // without objects
@@ -137,8 +138,8 @@ func (l *ledger) ahead(ln *line, ids []objects.ID) (wait bool) {
 	return l.await(l.next.urgent)
 }
 
-// synced is for a SYNCED that is about to be delivered: the Store has to know that the sequence has begun, and that of a
-// deferred session its version.
+// synced is for a SYNCED that is about to be delivered: the Store has to know that the sequence has begun, and of a
+// deferred one also the version.
 func (l *ledger) synced(ln *line, version string, partial bool) (wait bool) {
 	first := ln.next.first
 	if first {
@@ -171,7 +172,8 @@ func (l *ledger) rewound(ln *line, others []*line) (wait bool) {
 	return l.await(!known)
 }
 
-// await makes the next commit urgent if an event has to wait for it, and reports that. A deferred one is not waited for.
+// await makes the next commit urgent if an event has to wait for it, and reports that. No event waits for a deferred
+// commit.
 func (l *ledger) await(needed bool) (wait bool) {
 	wait = needed && !l.next.deferred
 	l.next.urgent = l.next.urgent || wait

@@ -9,7 +9,7 @@ import (
 
 // Change is what an event changes in the checkpoint.
 type Change struct {
-	objects.Version
+	objects.Version // embedded: a Change is the version that an object is now in
 	Gone bool // the object does not exist any more; its ResourceVersion is ignored
 }
 

@@ -75,8 +75,8 @@ func hook[T any](f func(T), with T) {
 	}
 }
 
-// logger logs what happens to a Worker. It gives the attributes at each call: handlers that wrap another often forget to
-// wrap what WithAttrs returns.
+// logger logs what happens to a Worker. It gives the attributes at each call, because a handler that embeds another one
+// often has no WithAttrs of its own, and Logger.With would lose it.
 type logger struct {
 	to        *slog.Logger
 	resource  string

@@ -81,7 +81,8 @@ func (d *delivery) gap(g *protocol.EmitGap) error {
 	}
 	d.infers = true
 	d.step = Step{Kind: Gap, Gap: &Break{
-		Reason: g.Gap.Reason, From: g.Gap.From, To: g.To, Duration: time.Since(d.upToDateAt), HistoryLost: g.HistoryLost,
+		Reason: g.Gap.Reason, From: g.Gap.From, To: g.To, HistoryLost: g.HistoryLost,
+		Duration: time.Since(d.upToDateAt),
 	}}
 	return d.emit(false)
 }

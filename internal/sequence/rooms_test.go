@@ -15,7 +15,7 @@ func TestRoomsHaveNoDoorBetweenThem(t *testing.T) {
 		beyond []string
 		why    string
 	}{
-		{delivery{}, []string{"Worker", "requests", "connection", "pageAhead", "pacing", "Reader", "Watch", "Interface"},
+		{delivery{}, []string{"Worker", "requests", "connection", "pacing", "Reader", "Watch", "Interface"},
 			"what delivers an event sends no request, ends no watch and waits for nothing"},
 		{requests{}, []string{"Worker", "delivery", "acking", "Index", "pacing", "report"},
 			"what sends a request does not know what was delivered, and decides nothing"},

@@ -105,10 +105,10 @@ var errNotOurs = errors.New("decode a message: invalid CloudEvent: must be JSON 
 // Decode decodes Message.Data. It ignores unknown attributes.
 func Decode(data []byte) (Event, error) {
 	var in struct {
-		common
-		aboutMark
-		aboutObject
-		aboutCut
+		common      // embedded, as the next three: JSON has their fields side by side
+		aboutMark   // see common
+		aboutObject // see common
+		aboutCut    // see common
 	}
 	if json.Unmarshal(data, &in) != nil { // its error may quote the object
 		return Event{}, errNotOurs
