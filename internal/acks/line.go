@@ -9,8 +9,8 @@ import (
 
 // Change is what an event changes in the checkpoint.
 type Change struct {
-	objects.Version // embedded: a Change is the version that an object is now in
-	Gone bool // the object does not exist any more; its ResourceVersion is ignored
+	objects.Version      // embedded: a Change is the version that an object is now in
+	Gone            bool // the object does not exist any more; its ResourceVersion is ignored
 }
 
 // point is a place in a sequence.
