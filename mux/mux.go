@@ -12,9 +12,9 @@ import (
 )
 
 // Mux merges sources into one sequence. Its methods may be called from any goroutine, and from the loop body.
-//
-// What it holds reaches only downwards: an activeRun reaches the sources, a worker only its door.
 type Mux struct {
+	// What a Mux holds reaches only downwards: a run reaches the sources, and a worker its door only.
+
 	options Options
 	lists   *host.Lists                 // of all sources, in all runs
 	control func(context.Context) error // runs beside each run, for package follow; nil for other Muxes

@@ -66,7 +66,8 @@ type watched struct {
 	refused map[string]bool // namespaces, since they were watched last; only change may read it
 }
 
-// reported is what has been reported of a resource.
+// reported is what has been reported of a resource. Its State is no stream.State because it says whether there is a
+// Stream to have one, and why not.
 type reported struct {
 	state      State
 	since      time.Time

@@ -15,7 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/mux"
 )
 
-// State is that of a followed resource. It is no stream.State because it says whether there is a Stream, and why not.
+// State is that of a followed resource.
 type State string
 
 const (
