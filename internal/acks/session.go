@@ -52,7 +52,8 @@ func (s *Session) Status() checkpoint.Status {
 
 // Progress is how far one namespace of a sequence (or the cluster) has been delivered and acked. Each namespace has
 // versions of its own. Note, MayBeKnown, Mark, Pass and WriteSynced are called by one goroutine at a time, in the order
-// of delivery.
+// of delivery. A nil Progress is that of a run without a checkpoint: WritesAhead, WriteSynced, WriteVersion and Rewound do
+// nothing then.
 type Progress struct {
 	ledger    *ledger
 	committer *committer
@@ -81,7 +82,7 @@ func (p *Progress) Pass(resourceVersion string, partial bool) {
 
 // WritesAhead reports whether WriteAhead may have to write. With NoWriteAhead it writes once: that the position is
 // Unclean.
-func (p *Progress) WritesAhead() bool { return p.ledger.writesAhead() }
+func (p *Progress) WritesAhead() bool { return p != nil && p.ledger.writesAhead() }
 
 // IsWrittenAhead reports whether the Store has an entry for an object that is about to be delivered, or will get one
 // with the next commit.
@@ -102,12 +103,18 @@ func (p *Progress) WriteAhead(ctx context.Context, ids []objects.ID) error {
 //
 // It returns an error as WriteAhead does.
 func (p *Progress) WriteSynced(ctx context.Context, resourceVersion string, partial bool) error {
+	if p == nil {
+		return nil
+	}
 	return p.await(ctx, p.ledger.synced(p.line, resourceVersion, partial))
 }
 
 // WriteVersion is called before a live event is delivered. If SYNCED is acked and the Store has no version, it commits
 // the version: changes since then must not be lost if the program is killed. It returns an error as WriteAhead does.
 func (p *Progress) WriteVersion(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
 	return p.await(ctx, p.ledger.live(p.line))
 }
 
@@ -117,6 +124,9 @@ func (p *Progress) WriteVersion(ctx context.Context) error {
 //
 // It returns an error as WriteAhead does.
 func (p *Progress) Rewound(ctx context.Context, others ...*Progress) error {
+	if p == nil {
+		return nil
+	}
 	var lines []*line
 	for _, p := range others {
 		lines = append(lines, p.line)

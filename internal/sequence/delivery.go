@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/objects"
@@ -22,8 +23,9 @@ type delivery struct {
 	log    logger
 	inbox  *inbox
 	index  *index.Index
-	acking acking
 	report *report
+	// progress is nil without a checkpoint.
+	progress *acks.Progress
 	// bookmarks emits BOOKMARK, and everyBookmark also those that do not advance the version.
 	bookmarks, everyBookmark bool
 
@@ -91,7 +93,7 @@ func (d *delivery) beginSnapshot() error {
 	// Until the snapshot ends, the index does not match any version.
 	d.report.resourceVersion("")
 	d.lastName = types.NamespacedName{}
-	d.acking.pass()
+	d.pass()
 	d.index.BeginList()
 	return nil
 }
@@ -104,7 +106,7 @@ func (d *delivery) listed(ctx context.Context, l protocol.Listed) error {
 		return nil
 	case protocol.Gather:
 		o := d.inbox.gather()
-		if d.acking.writesAhead() {
+		if d.progress.WritesAhead() {
 			d.inbox.memory += o.body.size()
 			if len(d.inbox.page) < d.target.Requests.PageSize && d.inbox.memory < client.BufferBytes {
 				return nil
@@ -126,7 +128,7 @@ func (d *delivery) listed(ctx context.Context, l protocol.Listed) error {
 
 // object delivers an object of a snapshot, if it is new or changed.
 func (d *delivery) object(ctx context.Context, o object, l protocol.Listed) error {
-	defer d.acking.pass()
+	defer d.pass()
 	from := index.Listed
 	if d.index.Saw(o.NamespacedName()) {
 		from = index.Replayed // the server sent the object twice
@@ -174,7 +176,8 @@ func (d *delivery) reached(ctx context.Context, r protocol.Reached) error {
 	switch r.As {
 	case protocol.Synced:
 		kind = Synced
-		if err := d.acking.writeSynced(ctx, r.Version); err != nil { // not in a turn, as others need not wait
+		_, partial := d.report.point()
+		if err := d.progress.WriteSynced(ctx, r.Version, partial); err != nil { // not in a turn: others need not wait
 			return err
 		}
 	case protocol.Bookmark:
@@ -274,9 +277,22 @@ func (d *delivery) change(ctx context.Context, c index.Change, o object, listed 
 
 // emit emits the Step. mayBeKnown says that it is the ADDED of an object that an earlier run may have delivered.
 func (d *delivery) emit(mayBeKnown bool) error {
-	d.step.Namespace, d.step.Mark = d.report.namespace, d.acking.mark(mayBeKnown)
+	d.step.Namespace = d.report.namespace
+	if d.progress != nil {
+		if mayBeKnown {
+			d.progress.MayBeKnown()
+		}
+		d.step.Mark = d.progress.Mark(d.report.point())
+	}
 	defer func() { d.step = Step{} }() // so that the object's memory can be freed
 	return d.door.Emit(&d.step)
+}
+
+// pass records a change of the position or the index that comes without a Step.
+func (d *delivery) pass() {
+	if d.progress != nil {
+		d.progress.Pass(d.report.point())
+	}
 }
 
 // moved reports how far everything has been delivered. No version can be resumed from inside a snapshot. Until the Gap
@@ -284,13 +300,13 @@ func (d *delivery) emit(mayBeKnown bool) error {
 func (d *delivery) moved(m protocol.Memory) {
 	if m.Resumable() {
 		d.report.position(m.Version(), m.Partial(), m.Unclean())
-		d.acking.pass()
+		d.pass()
 	}
 }
 
 // writePageAhead writes the new objects of a page to the checkpoint.
 func (d *delivery) writePageAhead(ctx context.Context, page []object, l protocol.Listed) error {
-	if !d.acking.writesAhead() {
+	if !d.progress.WritesAhead() {
 		return nil
 	}
 	var fresh []objects.ID
@@ -299,22 +315,22 @@ func (d *delivery) writePageAhead(ctx context.Context, page []object, l protocol
 			fresh = append(fresh, o.ID)
 		}
 	}
-	return d.acking.writeAhead(ctx, fresh)
+	return d.progress.WriteAhead(ctx, fresh)
 }
 
 // writeEventAhead writes to the checkpoint what must be there before the event in the inbox is delivered: the version
 // of SYNCED, if it is acked, and the object, if it is new. If the object requires a commit, the new objects of later
 // events that have already arrived share it: peek puts them into the inbox.
 func (d *delivery) writeEventAhead(ctx context.Context, e protocol.Event, peek func()) error {
-	if err := d.acking.writeVersion(ctx); err != nil {
+	if err := d.progress.WriteVersion(ctx); err != nil {
 		return err
 	}
 	ev := &d.inbox.event
-	if !d.acking.writesAhead() || ev.kind == watch.Deleted || e.Replay || !d.isNew(ev.object) {
+	if !d.progress.WritesAhead() || ev.kind == watch.Deleted || e.Replay || !d.isNew(ev.object) {
 		return nil
 	}
 	fresh := []objects.ID{ev.object.ID}
-	if !d.acking.isWritten(fresh[0]) {
+	if !d.progress.IsWrittenAhead(fresh[0]) {
 		seen := map[objects.ID]bool{fresh[0]: true}
 		peek()
 		for _, o := range d.inbox.takeComing() {
@@ -326,7 +342,7 @@ func (d *delivery) writeEventAhead(ctx context.Context, e protocol.Event, peek f
 			}
 		}
 	}
-	return d.acking.writeAhead(ctx, fresh)
+	return d.progress.WriteAhead(ctx, fresh)
 }
 
 // isNew reports whether an object will be delivered and has no entry yet.

@@ -17,9 +17,9 @@ func TestRoomsHaveNoDoorBetweenThem(t *testing.T) {
 	}{
 		{delivery{}, []string{"Worker", "requests", "connection", "pacing", "Reader", "Watch", "Interface"},
 			"what delivers an event sends no request, ends no watch and waits for nothing"},
-		{requests{}, []string{"Worker", "delivery", "acking", "Index", "pacing", "report"},
+		{requests{}, []string{"Worker", "delivery", "Progress", "Index", "pacing", "report"},
 			"what sends a request does not know what was delivered, and decides nothing"},
-		{pacing{}, []string{"Worker", "requests", "connection", "delivery", "acking", "Index", "inbox"},
+		{pacing{}, []string{"Worker", "requests", "connection", "delivery", "Progress", "Index", "inbox"},
 			"what says when does not know what"},
 		{inbox{}, []string{"Worker", "requests", "connection", "delivery", "pacing", "report", "Target"},
 			"what has arrived is only kept"},

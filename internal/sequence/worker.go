@@ -9,6 +9,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/index"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
@@ -30,14 +31,16 @@ type Worker struct {
 func New(t *Target, r *Run, namespace string, d Door) *Worker {
 	w := &Worker{target: t, run: r, state: protocol.Stopped{}}
 	log := logger{t.Logger, t.Resource.String(), namespace}
-	var acking acking
+	var progress *acks.Progress
+	var changed func(objects.Version, bool)
 	if r.Session != nil {
-		acking.progress, acking.report = r.Session.Progress(namespace), &w.report
+		progress = r.Session.Progress(namespace)
+		changed = func(v objects.Version, gone bool) { progress.Note(acks.Change{Version: v, Gone: gone}) }
 	}
-	known := index.New(acking.changed())
+	known := index.New(changed)
 	w.report.namespace, w.report.changed, w.report.objects = namespace, t.Hooks.StatusChanged, known.Len
 	w.requests = requests{
-		scope: scope{t, namespace, log}, inbox: &w.inbox, knows: known.HasName, buffered: acking.writesAhead,
+		scope: scope{t, namespace, log}, inbox: &w.inbox, knows: known.HasName, buffered: progress.WritesAhead,
 		reader: client.For(r.Client, t.Resource.GroupVersionResource, namespace),
 	}
 	w.pacing = pacing{
@@ -45,7 +48,7 @@ func New(t *Target, r *Run, namespace string, d Door) *Worker {
 		log: log,
 	}
 	w.delivery = delivery{
-		target: t, door: d, log: log, inbox: &w.inbox, index: known, acking: acking, report: &w.report,
+		target: t, door: d, log: log, inbox: &w.inbox, index: known, progress: progress, report: &w.report,
 		bookmarks: r.Bookmarks, everyBookmark: r.EveryBookmark,
 	}
 	w.report.restart("", place{})
@@ -308,8 +311,8 @@ func (w *Worker) markRewound(ctx context.Context, next protocol.State, out proto
 	for _, one := range w.run.Workers() {
 		if one == w || one.Status().State != Streaming {
 			one.report.rewound()
-			others = append(others, one.delivery.acking.progress)
+			others = append(others, one.delivery.progress)
 		}
 	}
-	return w.delivery.acking.writeRewound(ctx, others)
+	return w.delivery.progress.Rewound(ctx, others...)
 }
