@@ -1,7 +1,6 @@
 package streamtest
 
 import (
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -9,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/door"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/store"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -73,36 +73,33 @@ func (h History) At(epoch int, rv string) map[types.NamespacedName]*unstructured
 // History returns what a watch of r would have received if it had missed nothing: an object that begins to match is
 // ADDED, one that no longer matches is DELETED. Of the options, Namespaces, LabelSelector, FieldSelector and Name
 // count; nil selects every object.
-func (s *Server) History(r gvr.Resource, o *stream.Options) (h History) {
-	var of apiserver.Selection
+func (s *Server) History(r gvr.Resource, o *stream.Options) History {
+	var of store.Selection
 	if o != nil {
-		of = apiserver.Selection{
-			Namespaces: o.Namespaces, Labels: o.LabelSelector, Fields: o.FieldSelector, Name: o.Name,
-		}
+		of = store.Selection{Namespaces: o.Namespaces, Labels: o.LabelSelector, Fields: o.FieldSelector, Name: o.Name}
 	}
 	log, err := s.server.Log(r, of)
-	for _, c := range log.Changes {
-		h.Changes = append(h.Changes, Change(c))
+	return History{changes(log.Changes), changes(log.Rewinds), requests(log.Requests), err}
+}
+
+func changes(log []store.Change) (all []Change) {
+	for _, c := range log {
+		all = append(all, Change(c))
 	}
-	for _, w := range log.Rewinds {
-		h.Rewinds = append(h.Rewinds, Change{ResourceVersion: w.To, At: w.At})
-	}
-	h.Requests, h.Err = requests(log.Requests), err
-	return h
+	return all
 }
 
 // Requests returns all requests so far, in the order of their arrival.
 func (s *Server) Requests() []Request { return requests(s.server.Requests()) }
 
-func requests(log []apiserver.Request) (all []Request) {
+func requests(log []door.Request) (all []Request) {
 	for _, r := range log {
 		all = append(all, Request{
 			At: r.At, Verb: r.Verb, Resource: r.Resource, Path: r.Path, Namespace: r.Namespace, Name: r.Name,
 			ResourceVersion: r.ResourceVersion, ResourceVersionMatch: string(r.ResourceVersionMatch),
 			Limit: r.Limit, Continue: r.Continue,
-			SendInitialEvents: r.Initial(), Bookmarks: r.AllowWatchBookmarks,
-			TimeoutSeconds: r.Seconds(),
-			LabelSelector:  r.LabelSelector, FieldSelector: r.FieldSelector,
+			SendInitialEvents: r.Initial(), Bookmarks: r.AllowWatchBookmarks, TimeoutSeconds: r.Seconds(),
+			LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
 			Metadata: r.Metadata, Protobuf: r.Protobuf, Code: r.Code,
 		})
 	}
@@ -110,10 +107,4 @@ func requests(log []apiserver.Request) (all []Request) {
 }
 
 // parseVersion returns -1 for what is not a version of a Server.
-func parseVersion(rv string) int64 {
-	rev, err := strconv.ParseInt(rv, 10, 64)
-	if err != nil {
-		return -1
-	}
-	return rev
-}
+func parseVersion(rv string) int64 { return store.ParseVersion(rv) }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
-	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/script"
 )
 
 // The documentation names what the scripts of a Server may have, and nothing else. The error about another fault or
@@ -36,10 +36,10 @@ func TestScriptsHaveTheDocumentedLanguage(t *testing.T) {
 		all, accepted []string
 		do            func(s *Server, what string) error
 	}{
-		{"faults", apiserver.Everything().Faults, accepted.Faults,
+		{"faults", script.Everything().Faults, accepted.Faults,
 			func(s *Server, what string) error { return s.Apply("any 1: " + what) }},
-		{"actions", apiserver.Everything().Actions, accepted.Actions, (*Server).Do},
-		{"actions of scripts", apiserver.Everything().Actions, accepted.Actions,
+		{"actions", script.Everything().Actions, accepted.Actions, (*Server).Do},
+		{"actions of scripts", script.Everything().Actions, accepted.Actions,
 			func(s *Server, what string) error { return s.Apply("at 1h: " + what) }},
 	}
 	for _, tt := range tests {

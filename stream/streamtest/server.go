@@ -10,6 +10,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/script"
 )
 
 // Server is a Kubernetes API server in the test's process. Clients reach it through [Server.Config] without a
@@ -44,10 +45,10 @@ func (s *Server) WithReviews() *Server {
 // Apply adds the lines of a script, whose language the package documentation describes. Requests and time count from
 // this call on. If a line is invalid, or can never happen because an earlier line of this script or of one before
 // applies first, Apply does nothing, and the error says which line, and what it must be.
-func (s *Server) Apply(script string) error { return s.server.ApplyIn(s.language(), script) }
+func (s *Server) Apply(script string) error { return s.server.Apply(s.language(), script) }
 
 // Do runs an action now, as the line "at 0s: ACTION" of a script does: "compact", "rewind 3", "widgets delete crd".
-func (s *Server) Do(action string) error { return s.server.DoIn(s.language(), action) }
+func (s *Server) Do(action string) error { return s.server.Do(s.language(), action) }
 
 // CheckScript returns an error that names the lines of scripts that have had no effect so far: no request and no frame
 // has met the fault, or the time of "at" has not come. Lines that "heal" has canceled are among them. A test calls it
@@ -110,11 +111,11 @@ func (s *Server) Put(r gvr.Resource, namespace, name string, fields ...string) *
 }
 
 // language is what scripts may have. A new word also needs a line in doc.go.
-func (s *Server) language() apiserver.Language {
+func (s *Server) language() script.Language {
 	if s.all {
-		return apiserver.Everything()
+		return script.Everything()
 	}
-	return apiserver.Language{
+	return script.Language{
 		Faults: []string{
 			"CODE", "CODE plain", "CODE retry-after SECONDS", "refuse", "hang", "slow DURATION", "close", "half-open",
 			"reset", "garbage", "stale N", "410 in stream", "error frame", "replay N", "no marker", "ignore initial",

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/script"
 )
 
 var (
@@ -33,6 +34,9 @@ var (
 		Kind: "Namespace"}
 )
 
+// everything is the language of the scripts here.
+var everything = script.Everything()
+
 // bubble runs f in a synctest bubble, with a server of widgets and globes.
 func bubble(t *testing.T, f func(t *testing.T, srv *apiserver.Server)) {
 	t.Helper()
@@ -43,7 +47,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *apiserver.Server)) {
 func do(t *testing.T, srv *apiserver.Server, what ...string) {
 	t.Helper()
 	for _, w := range what {
-		if err := srv.Do(w); err != nil {
+		if err := srv.Do(everything, w); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,7 +55,7 @@ func do(t *testing.T, srv *apiserver.Server, what ...string) {
 
 func apply(t *testing.T, srv *apiserver.Server, script string) {
 	t.Helper()
-	if err := srv.Apply(script); err != nil {
+	if err := srv.Apply(everything, script); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -34,7 +34,7 @@ func TestClientGosInformersWork(t *testing.T) {
 				srv := apiserver.NewServer(widgets)
 				srv.Put(widgets, "shop", "door")
 				srv.Put(widgets, "shop", "window")
-				if err := srv.Apply(script); err != nil {
+				if err := srv.Apply(everything, script); err != nil {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithCancel(t.Context())

@@ -144,7 +144,7 @@ func TestPages(t *testing.T) {
 		{"a later page fails", "page 1: 500", func(*apiserver.Server) {}, []string{first, "500 InternalError"}},
 		{"a later page expires", "page 1: 410", func(*apiserver.Server) {}, []string{first, "410 Expired"}},
 		{"the server went back behind the version of the token", "",
-			func(srv *apiserver.Server) { _ = srv.Do("rewind 3") },
+			func(srv *apiserver.Server) { _ = srv.Do(everything, "rewind 3") },
 			[]string{first, "500 InternalError"}},
 	}
 	for _, tc := range tests {

@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/store"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 )
 
 // logOf returns the log of the widgets.
-func logOf(t *testing.T, srv *apiserver.Server, of apiserver.Selection) apiserver.Log {
+func logOf(t *testing.T, srv *apiserver.Server, of store.Selection) apiserver.Log {
 	t.Helper()
 	l, err := srv.Log(widgets, of)
 	if err != nil {
@@ -51,7 +52,7 @@ func TestLogIsWhatAWatchSends(t *testing.T) {
 				}
 			}
 			var want []string
-			for _, c := range logOf(t, srv, apiserver.Selection{Labels: label, Fields: field}).Changes {
+			for _, c := range logOf(t, srv, store.Selection{Labels: label, Fields: field}).Changes {
 				want = append(want, eventText(watch.Event{Type: c.Type, Object: c.Object}))
 			}
 			if diff := cmp.Diff(want, collect(w, time.Second)); diff != "" {

@@ -13,7 +13,7 @@ import (
 func TestReviewsAgreeWithRequests(t *testing.T) {
 	srv := apiserver.NewServer(append(apiserver.Reviews(), widgets)...)
 	for _, what := range []string{"widgets forbid all", "widgets allow watch", "widgets allow list in one"} {
-		if err := srv.Do(what); err != nil {
+		if err := srv.Do(everything, what); err != nil {
 			t.Fatal(err)
 		}
 	}

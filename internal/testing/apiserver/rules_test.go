@@ -57,7 +57,7 @@ func TestLinesThatCanNeverHappenAreRefused(t *testing.T) {
 				_, _ = srv.Client().Resource(widgets.GroupVersionResource).List(t.Context(), metav1.ListOptions{})
 			}
 			want := "can never happen, because the earlier line \"" + tt.by + "\" applies first"
-			switch err := srv.Apply(tt.second); {
+			switch err := srv.Apply(everything, tt.second); {
 			case tt.by == "" && err != nil:
 				t.Errorf("%q, %d lists, %q: %v: %s", tt.first, tt.lists, tt.second, err, tt.why)
 			case tt.by != "" && (err == nil || !strings.Contains(err.Error(), want)):

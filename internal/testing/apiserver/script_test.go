@@ -43,7 +43,7 @@ func TestScriptErrors(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.script, func(t *testing.T) {
 			bubble(t, func(t *testing.T, srv *apiserver.Server) {
-				if err := srv.Apply(tc.script); err == nil || !strings.Contains(err.Error(), tc.want) {
+				if err := srv.Apply(everything, tc.script); err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Fatalf("%s: got %v, want %s", tc.why, err, tc.want)
 				}
 				if seen := watchFor(t, srv, from("1"), 0); seen != nil {
@@ -55,7 +55,7 @@ func TestScriptErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *apiserver.Server) {
 		for _, what := range []string{"", "explode", "rewind", "gadgets delete crd", "widgets compact",
 			"at 5s: compact"} {
-			if err := srv.Do(what); err == nil || !strings.Contains(err.Error(), strconv.Quote(what)) {
+			if err := srv.Do(everything, what); err == nil || !strings.Contains(err.Error(), strconv.Quote(what)) {
 				t.Errorf("Do(%q) returned %v, want an error that quotes it", what, err)
 			}
 		}
@@ -70,7 +70,7 @@ func FuzzScript(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, script string) {
 		srv := apiserver.NewServer(widgets, globes)
 		defer srv.Close()
-		_ = srv.Apply(script)
-		_ = srv.Do(script)
+		_ = srv.Apply(everything, script)
+		_ = srv.Do(everything, script)
 	})
 }

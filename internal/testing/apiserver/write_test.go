@@ -11,6 +11,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/store"
 )
 
 func widget(name string, spec map[string]any) *unstructured.Unstructured {
@@ -132,7 +133,7 @@ func TestFinalizersDelayTheDeletion(t *testing.T) {
 		srv.Put(widgets, "x", "a", "metadata.finalizers=[]")
 		want := []string{"ADDED a@2", "MODIFIED a@3", "DELETED a@4"}
 		var got []string
-		for _, c := range logOf(t, srv, apiserver.Selection{}).Changes {
+		for _, c := range logOf(t, srv, store.Selection{}).Changes {
 			got = append(got, string(c.Type)+" a@"+c.Object.GetResourceVersion())
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -1,9 +1,10 @@
-package apiserver
+package door
 
 import (
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,26 +13,34 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/store"
 )
 
 const aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-func (c *conn) serveDiscovery() {
-	s := c.server
+// discovery is what the server says that it serves.
+type discovery struct {
+	served []gvr.Resource
+	down   map[string]bool // groups that fail
+}
+
+func (a *answer) serveDiscovery() {
+	c := a.conn
 	parts := strings.Split(strings.Trim(c.r.URL.Path, "/"), "/")
-	s.mu.Lock()
-	groups := s.state.catalog.groups(parts[0] == "api")
-	body := s.state.catalog.legacyDiscovery(parts, groups)
-	s.mu.Unlock()
+	unlock := a.door.lock()
+	d := discovery{a.door.store.Catalog().Served(), maps.Clone(a.door.down)}
+	unlock()
+	groups := d.groups(parts[0] == "api")
+	body := d.legacy(parts, groups)
 	aggregated := strings.Contains(c.r.Header.Get("Accept"), "as=APIGroupDiscoveryList")
-	switch answer := body.(type) {
-	case error:
-		c.writeError(answer)
+	switch err, failed := body.(error); {
+	case failed:
+		c.writeError(err)
+	case aggregated && len(parts) == 1 && parts[0] != "version":
+		c.writeAggregated(groups)
 	default:
-		if aggregated && len(parts) == 1 && parts[0] != "version" {
-			c.writeAggregated(groups)
-			return
-		}
 		c.write(http.StatusOK, body)
 	}
 }
@@ -59,9 +68,9 @@ func (c *conn) writeAggregated(groups []apidiscovery.APIGroupDiscovery) {
 }
 
 // groups returns the served groups, or the core group. The preferred version of each comes first.
-func (c *catalog) groups(core bool) []apidiscovery.APIGroupDiscovery {
+func (d discovery) groups(core bool) []apidiscovery.APIGroupDiscovery {
 	groups := []apidiscovery.APIGroupDiscovery{}
-	for _, r := range c.served {
+	for _, r := range d.served {
 		if core != (r.Group == "") {
 			continue
 		}
@@ -76,7 +85,7 @@ func (c *catalog) groups(core bool) []apidiscovery.APIGroupDiscovery {
 		if j < 0 {
 			j = len(g.Versions)
 			v := apidiscovery.APIVersionDiscovery{Version: r.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
-			if c.downGroups[r.Group] {
+			if d.down[r.Group] {
 				v.Freshness = apidiscovery.DiscoveryFreshnessStale
 			}
 			g.Versions = append(g.Versions, v)
@@ -99,8 +108,8 @@ func (c *catalog) groups(core bool) []apidiscovery.APIGroupDiscovery {
 	return groups
 }
 
-// legacyDiscovery returns the unaggregated document at a path, or an error.
-func (c *catalog) legacyDiscovery(parts []string, groups []apidiscovery.APIGroupDiscovery) any {
+// legacy returns the unaggregated document at a path, or an error.
+func (d discovery) legacy(parts []string, groups []apidiscovery.APIGroupDiscovery) any {
 	kind := metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}
 	list := metav1.APIGroupList{TypeMeta: kind, Groups: []metav1.APIGroup{}}
 	core := metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{}}
@@ -123,20 +132,20 @@ func (c *catalog) legacyDiscovery(parts []string, groups []apidiscovery.APIGroup
 	case len(parts) == 1:
 		return list
 	case parts[0] == "api":
-		return c.resourceList("", parts[1])
+		return d.resourceList("", parts[1])
 	case len(parts) == 3:
-		return c.resourceList(parts[1], parts[2])
+		return d.resourceList(parts[1], parts[2])
 	case slices.ContainsFunc(list.Groups, isGroup):
 		group := list.Groups[slices.IndexFunc(list.Groups, isGroup)]
 		group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
 		return group
 	}
-	return unknownResource()
+	return store.Unknown()
 }
 
-func (c *catalog) resourceList(group, v string) any {
+func (d discovery) resourceList(group, v string) any {
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
-	for _, r := range c.served {
+	for _, r := range d.served {
 		if r.Group == group && r.Version == v {
 			list.GroupVersion = r.GroupVersion().String()
 			list.APIResources = append(list.APIResources, metav1.APIResource{
@@ -148,8 +157,8 @@ func (c *catalog) resourceList(group, v string) any {
 	}
 	switch {
 	case list.GroupVersion == "":
-		return unknownResource()
-	case c.downGroups[group]:
+		return store.Unknown()
+	case d.down[group]:
 		return apierrors.NewServiceUnavailable("the server is currently unable to handle the request")
 	}
 	return list

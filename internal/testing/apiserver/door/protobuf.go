@@ -1,4 +1,4 @@
-package apiserver
+package door
 
 import (
 	"bytes"
@@ -11,20 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
+// format is how an answer is encoded.
+type format struct{ protobuf, watch bool }
+
+func (r *Request) format() format { return format{r.Protobuf, r.Verb == "watch"} }
+
 // contentType returns that of an answer.
-func (q *query) contentType() string {
+func (f format) contentType() string {
 	switch {
-	case !q.Protobuf:
+	case !f.protobuf:
 		return runtime.ContentTypeJSON
-	case q.Verb == "watch":
+	case f.watch:
 		return runtime.ContentTypeProtobuf + ";stream=watch"
 	}
 	return runtime.ContentTypeProtobuf
 }
 
 // encoded returns the body of an answer, as JSON or as protobuf.
-func (q *query) encoded(body any) []byte {
-	if q.Protobuf {
+func (f format) encoded(body any) []byte {
+	if f.protobuf {
 		return protobufOf(body)
 	}
 	data, err := json.Marshal(body)
@@ -35,12 +40,12 @@ func (q *query) encoded(body any) []byte {
 }
 
 // event returns an event, as JSON or as protobuf.
-func (q *query) event(kind watch.EventType, object any) []byte {
-	if q.Protobuf {
+func (f format) event(kind watch.EventType, object any) []byte {
+	if f.protobuf {
 		raw := runtime.RawExtension{Raw: protobufOf(object)}
 		return frameOf(marshal(&metav1.WatchEvent{Type: string(kind), Object: raw}))
 	}
-	return q.encoded(struct { // in the order of an API server
+	return f.encoded(struct { // in the order of an API server
 		Type   watch.EventType `json:"type"`
 		Object any             `json:"object"`
 	}{kind, object})
@@ -125,23 +130,23 @@ func metadataOf(o map[string]any) []byte {
 }
 
 // endless returns the beginning of an answer that never ends.
-func (q *query) endless(json string) string {
+func (f format) endless(json string) string {
 	switch {
-	case !q.Protobuf:
+	case !f.protobuf:
 		return json
-	case q.Verb == "watch":
+	case f.watch:
 		return "\x7f\xff\xff\xff"
 	}
 	return "k8s\x00\x0a\xff\xff\xff\xff\x07"
 }
 
 // endlessList is the beginning of a list, and makes more and more objects for it.
-func (q *query) endlessList(list map[string]any) (begin string, object func(metadata map[string]any) string) {
+func (f format) endlessList(list map[string]any) (begin string, object func(metadata map[string]any) string) {
 	delete(list, "items")
-	if !q.Protobuf {
-		begin = strings.TrimSuffix(string(q.encoded(list)), "}\n") + `,"items":[`
+	if !f.protobuf {
+		begin = strings.TrimSuffix(string(f.encoded(list)), "}\n") + `,"items":[`
 		return begin, func(metadata map[string]any) string {
-			item := q.encoded(map[string]any{"metadata": metadata, "padding": padding})
+			item := f.encoded(map[string]any{"metadata": metadata, "padding": padding})
 			return strings.TrimSuffix(string(item), "\n") + ","
 		}
 	}

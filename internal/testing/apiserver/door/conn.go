@@ -1,4 +1,4 @@
-package apiserver
+package door
 
 import (
 	"context"
@@ -14,35 +14,29 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
-// ending is how the server ends a connection.
-type ending int
-
-const (
-	endClean  ending = iota // as after timeoutSeconds
-	endReset                // the connection breaks
-	endSilent               // it stays open, and nothing more is sent
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // conn is a request that is being served.
 type conn struct {
-	server *Server
-	w      http.ResponseWriter
-	r      *http.Request // its context ends when the server or the client ends the connection
-	query  *query
-	index  int                // in server.requests
-	alive  context.Context    // ends when the client gives up, or the server is closed
-	drop   context.CancelFunc // ends alive
-	cut    context.CancelFunc // ends r's
-	how    ending             // after cut; guarded by server.mu
+	lock func() (unlock func()) // of the server; guards row.Code
+	w    http.ResponseWriter
+	r    *http.Request // its context ends when the server or the client ends the connection
+	row  *Request      // in the log
+	name schema.GroupVersionResource
+
+	alive context.Context         // ends when the client gives up, or the server is closed
+	drop  context.CancelFunc      // ends alive
+	cut   context.CancelCauseFunc // ends r's, with the error that says how; the first one counts
 
 	untyped bool // the answer has no Content-Type
 }
 
 var (
-	errEnd  = errors.New("the server ended the connection")
-	errGone = errors.New("the client ended the connection")
+	errEnd    = errors.New("the server ended the connection") // as after timeoutSeconds
+	errReset  = errors.New("the server broke the connection")
+	errSilent = errors.New("the server sends nothing more") // on a connection that stays open
+	errGone   = errors.New("the client ended the connection")
 )
 
 // endError says who ended the connection.
@@ -55,10 +49,8 @@ func (c *conn) endError() error {
 
 // wait waits for d, or until the connection ends.
 func (c *conn) wait(d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-c.r.Context().Done():
 		return c.endError()
@@ -71,23 +63,20 @@ func (c *conn) fallSilent() {
 	c.reset()
 }
 
-// finish ends the connection as state.end has asked for.
+// finish ends the connection as cut has been asked to.
 func (c *conn) finish() {
-	c.server.mu.Lock()
-	how := c.how
-	c.server.mu.Unlock()
-	switch how {
-	case endReset:
+	switch context.Cause(c.r.Context()) {
+	case errReset:
 		c.reset()
-	case endSilent:
+	case errSilent:
 		c.fallSilent()
 	}
 }
 
 func (c *conn) header(code int, contentType string) {
-	c.server.mu.Lock()
-	c.server.state.requests[c.index].Code = code
-	c.server.mu.Unlock()
+	unlock := c.lock()
+	c.row.Code = code
+	unlock()
 	c.w.Header().Set("Content-Type", contentType)
 	if c.untyped {
 		c.w.Header()["Content-Type"] = nil // net/http must not guess it
@@ -132,7 +121,7 @@ func (c *conn) breakOff(err error) {
 
 // writeHalf writes a few bytes, as a body that is never completed.
 func (c *conn) writeHalf() {
-	_, _ = io.WriteString(c.w, c.query.endless(`{"kind":"`))
+	_, _ = io.WriteString(c.w, c.row.format().endless(`{"kind":"`))
 	c.flush()
 }
 
@@ -160,8 +149,8 @@ func (c *conn) writeError(err error) {
 
 // write answers in the format that the client has asked for.
 func (c *conn) write(code int, body any) {
-	c.header(code, c.query.contentType())
-	_, _ = c.w.Write(c.query.encoded(body))
+	c.header(code, c.row.format().contentType())
+	_, _ = c.w.Write(c.row.format().encoded(body))
 }
 
 func failure(code int32, reason metav1.StatusReason, message string) error {

@@ -1,4 +1,4 @@
-package apiserver
+package door
 
 import (
 	"context"
@@ -12,15 +12,14 @@ import (
 // maxUnread is how much a server can write before the client reads, as into the buffers of a TCP connection.
 const maxUnread = 256 << 10
 
-// transport passes requests to a handler in this process. It waits on a sync.Cond only, which is durably blocking for
+// Transport passes requests to a handler in this process. It waits on a sync.Cond only, which is durably blocking for
 // testing/synctest.
-type transport struct{ handler http.Handler }
+type Transport struct{ Handler http.Handler }
 
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	e := &exchange{client: r.Context(), header: http.Header{}}
+func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	e := &exchange{client: r.Context(), cancel: cancel, header: http.Header{}}
 	e.changed = sync.NewCond(&e.mu)
-	var ctx context.Context
-	ctx, e.cancel = context.WithCancel(r.Context())
 	context.AfterFunc(ctx, e.wake)
 	incoming := r.Clone(ctx)
 	incoming.RequestURI, incoming.Host, incoming.RemoteAddr = r.URL.RequestURI(), r.URL.Host, "streamtest"
@@ -31,7 +30,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = incoming.Body.Close()
 		return nil, context.Cause(ctx)
 	}
-	go e.serve(t.handler, incoming)
+	go e.serve(t.Handler, incoming)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.await(r.Context(), func() bool { return e.code != 0 || e.end != nil }); err != nil {
