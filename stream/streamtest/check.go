@@ -41,27 +41,9 @@ type CheckOptions struct {
 	Complete bool
 }
 
-// partial reports whether the sequence does not know what existed at its start.
-func (o *CheckOptions) partial() bool {
-	return o.After != "" || o.From != nil && o.From.Partial
-}
-
-// startVersion is empty for a start that reads a snapshot.
-func (o *CheckOptions) startVersion(namespace string) string {
-	if o.From == nil {
-		return o.After
-	}
-	return o.From.ResourceVersions[namespace]
-}
-
 func (o *CheckOptions) validate() error {
-	starts := 0
-	for _, set := range []bool{o.Now, o.After != "", o.From != nil} {
-		if set {
-			starts++
-		}
-	}
-	if starts > 1 {
+	now, after, from := o.Now, o.After != "", o.From != nil
+	if now && after || now && from || after && from {
 		return invalid.New("Now, After and From", "", "must be at most one of them")
 	}
 	return nil
@@ -128,12 +110,12 @@ func Check(h History, events []stream.Event, opts *CheckOptions) error {
 	if err != nil {
 		return err
 	}
-	c := &checker{events: events, opts: opts}
-	for _, ns := range opts.namespaces() {
-		c.sources = append(c.sources, newSource(c, h, ns))
+	c := &checker{seq: &sequence{events, opts, opts.namespaces()}}
+	for _, ns := range c.seq.namespaces {
+		c.sources = append(c.sources, newSource(c.seq, h, ns))
 	}
 	for i, ev := range events {
-		if v := c.wellFormed(i, ev); v != nil {
+		if v := c.seq.wellFormed(i, ev); v != nil {
 			return errors.Join(append(c.broken, v)...)
 		}
 		c.event(i, ev)
@@ -153,46 +135,25 @@ func Check(h History, events []stream.Event, opts *CheckOptions) error {
 
 // checker distributes the events to their sources.
 type checker struct {
-	events  []stream.Event
-	opts    *CheckOptions
+	seq     *sequence
 	sources []*source
 	broken  []error
 }
 
 // apply applies a rule to a source that has broken none yet.
 func (c *checker) apply(s *source, rule func(*source) *Violation) {
-	if s.broken {
-		return
-	}
-	if v := rule(s); v != nil {
-		s.broken = true
+	if v := s.apply(rule); v != nil {
 		c.broken = append(c.broken, v)
 	}
 }
 
 func (c *checker) event(i int, ev stream.Event) {
-	if ev.Type == stream.Synced {
-		due := slices.ContainsFunc(c.sources, func(s *source) bool { return s.broken || s.phase != isLive || s.begins })
-		for _, s := range c.sources {
-			c.apply(s, func(s *source) *Violation {
-				switch {
-				case s.restarts:
-					return s.unannounced(i)
-				case !due:
-					return c.violation(announced, i, "SYNCED without a snapshot before it")
-				case s.phase != isLive:
-					return s.synced(i, ev.ResourceVersion)
-				case s.begins: // a watch at the start version is open
-					s.begins = false
-					return s.upTo(i, ev.ResourceVersion)
-				}
-				return nil
-			})
-		}
-		return
-	}
+	due := slices.ContainsFunc(c.sources, (*source).awaitsSynced)
 	for _, s := range c.sources {
-		if s.namespace == ev.Namespace {
+		switch {
+		case ev.Type == stream.Synced:
+			c.apply(s, func(s *source) *Violation { return s.syncedOf(i, ev.ResourceVersion, due) })
+		case s.past.namespace == ev.Namespace:
 			c.apply(s, func(s *source) *Violation { return s.event(i, ev) })
 		}
 	}
@@ -214,17 +175,34 @@ func decoded(events []stream.Event) ([]stream.Event, error) {
 	return events, nil
 }
 
+// sequence is what is checked, and how it was made. Nothing changes it.
+type sequence struct {
+	events     []stream.Event
+	opts       *CheckOptions
+	namespaces []string // watched separately
+}
+
+// joint reports whether SYNCED is of several namespaces, each of which is live before it.
+func (q *sequence) joint() bool { return len(q.namespaces) > 1 }
+
+// follows reports whether a change is delivered after event i.
+func (q *sequence) follows(i int, e *entry) bool {
+	return slices.ContainsFunc(q.events[i:], func(ev stream.Event) bool {
+		return ev.Object != nil && !ev.Inferred && ev.Type == e.kind && keyOf(ev.Object) == e.key &&
+			refOf(ev.Object) == e.ref
+	})
+}
+
 // wellFormed reports an event whose fields contradict each other.
-func (c *checker) wellFormed(i int, ev stream.Event) *Violation {
+func (q *sequence) wellFormed(i int, ev stream.Event) *Violation {
 	isObject := ev.Type == stream.Added || ev.Type == stream.Modified || ev.Type == stream.Deleted
-	watched := func(s *source) bool { return s.namespace == ev.Namespace }
-	why, first := "", c.events[0].Resource
+	why, first := "", q.events[0].Resource
 	switch o := ev.Object; {
 	case !isObject && ev.Type != stream.Bookmark && ev.Type != stream.Synced && ev.Type != stream.Gap:
 		why = "unknown type"
 	case ev.Resource.GroupVersionResource != first.GroupVersionResource:
 		why = "the first event is of another resource, " + first.String()
-	case ev.Type != stream.Synced && !slices.ContainsFunc(c.sources, watched):
+	case ev.Type != stream.Synced && !slices.Contains(q.namespaces, ev.Namespace):
 		why = "namespace " + strconv.Quote(ev.Namespace) + " is not watched separately"
 	case isObject != (o != nil):
 		why = "ADDED, MODIFIED and DELETED must have an object, and no other type may"
@@ -232,29 +210,29 @@ func (c *checker) wellFormed(i int, ev stream.Event) *Violation {
 		why = "the object has another version, " + strconv.Quote(o.GetResourceVersion())
 	case isObject && ev.Namespace != "" && o.GetNamespace() != ev.Namespace:
 		why = "the object is in another namespace, " + strconv.Quote(o.GetNamespace())
-	case isObject && ev.Resource.Kind != "" && c.opts.Transform == nil &&
+	case isObject && ev.Resource.Kind != "" && q.opts.Transform == nil &&
 		o.GroupVersionKind() != ev.Resource.GroupVersionKind():
 		why = "the object is of another kind, " + o.GroupVersionKind().String()
-	case ev.Coalesced() != 0 && (!isObject || ev.Coalesced() < 0 || !c.opts.Latest):
+	case ev.Coalesced() != 0 && (!isObject || ev.Coalesced() < 0 || !q.opts.Latest):
 		why = "only object events of a sequence with Latest may be coalesced"
 	case ev.Type != stream.Gap && ev.Gap != nil:
 		why = "only GAP may have details"
 	case ev.Type == stream.Gap && ev.ResourceVersion != "":
 		why = "GAP must have no version"
-	case ev.Type == stream.Synced && (ev.ResourceVersion == "") != (len(c.sources) > 1):
+	case ev.Type == stream.Synced && (ev.ResourceVersion == "") != q.joint():
 		why = "SYNCED must have a version unless it is of several namespaces"
 	}
+	return q.violation(truthful, i, why)
+}
+
+// violation describes event i, or the end of the recording. It returns nil if nothing is wrong: why is empty.
+func (q *sequence) violation(promise string, i int, why string) *Violation {
 	if why == "" {
 		return nil
 	}
-	return c.violation(truthful, i, why)
-}
-
-// violation describes event i, or the end of the recording.
-func (c *checker) violation(promise string, i int, why string) *Violation {
 	what := "the end"
-	if i < len(c.events) {
-		what = c.events[i].String()
+	if i < len(q.events) {
+		what = q.events[i].String()
 	}
 	return &Violation{promise, i, what, why}
 }

@@ -19,25 +19,15 @@ const (
 	isLive                  // changes are being delivered
 )
 
-// source checks the events of one namespace, or of the whole cluster.
+// source checks the events of one namespace, or of the whole cluster. It alone changes start and segment.
 type source struct {
-	*checker
-	namespace  string
-	timelines  []timeline          // by epoch
-	indexes    []map[changeKey]int // of each timeline
-	candidates []*candidate        // mostly one
+	seq        *sequence
+	past       past
+	start      start
+	segment    segment
+	rules      rules
+	candidates []*candidate // mostly one
 	broken     bool
-	start
-	segment
-}
-
-// candidate is a server state that explains the events so far: the first pos changes of an epoch were delivered.
-// There are several candidates until epochs differ, or if a SYNCED has no version.
-type candidate struct {
-	epoch, pos int
-	known      state // to the receiver
-	// reached is the position after the last delivered change of an object, if that is later than pos.
-	reached map[types.NamespacedName]int
 }
 
 // start is how the sequence began. It is reset at the first SYNCED.
@@ -47,6 +37,39 @@ type start struct {
 	resuming bool                               // From, and no live event yet
 	restarts bool                               // From has no version, and knows something: GAP comes first
 	pending  map[types.UID]types.NamespacedName // perhaps delivered before: their current state must be delivered
+}
+
+// resume adds an object of the position. Of several objects with one name the newest is known, and the others are
+// pending: their removals must be delivered.
+func (s *start) resume(known state, k checkpoint.Object) {
+	name := k.NamespacedName()
+	was, ok := known[name]
+	if k.ResourceVersion == "" || ok && older(k.ResourceVersion, was.rv) {
+		s.pending[k.UID] = name
+		return
+	}
+	if ok {
+		s.pending[was.uid] = name
+	}
+	known[name] = ref{k.UID, k.ResourceVersion}
+}
+
+// promiseOf returns the promise that a missing event of this type breaks.
+func (s *start) promiseOf(kind stream.Type) string {
+	switch {
+	case s.resuming:
+		return resumed
+	case kind == stream.Deleted:
+		return removed
+	}
+	return complete
+}
+
+// isPending reports whether ev is the removal of a pending object that is not also known.
+func (s *start) isPending(cand *candidate, ev stream.Event) bool {
+	key, uid := keyOf(ev.Object), ev.Object.GetUID()
+	name, ok := s.pending[uid]
+	return ev.Type == stream.Deleted && ok && name == key && cand.known[key].uid != uid
 }
 
 // segment is what happened since the last SYNCED.
@@ -59,33 +82,33 @@ type segment struct {
 	to        string                       // of the last GAP
 }
 
-func newSource(c *checker, h History, namespace string) *source {
-	o := c.opts
-	s := &source{checker: c, namespace: namespace, timelines: timelines(h, namespace, o)}
-	s.segment = segment{cursor: o.startVersion(namespace), delivered: map[types.NamespacedName]int{}, opened: -1}
-	s.start = start{unknown: o.Now || o.partial(), resuming: o.From != nil}
-	if s.cursor != "" {
-		s.phase, s.begins = isLive, true
-	}
+func newSource(seq *sequence, h History, namespace string) *source {
+	o := seq.opts
+	s := &source{seq: seq, past: past{namespace: namespace, timelines: timelines(h, namespace, o)}}
+	s.rules = rules{seq, &s.past, &s.start, &s.segment}
+	s.segment = segment{cursor: o.After, delivered: map[types.NamespacedName]int{}, opened: -1}
+	s.start = start{unknown: o.Now || o.After != "", resuming: o.From != nil}
 	known := state{}
-	if o.From != nil {
-		s.pending = map[types.UID]types.NamespacedName{}
+	if o.From != nil { // a position without a version makes the sequence read a snapshot
+		begin, begun := o.From.ResourceVersions[namespace]
+		s.segment.cursor, s.start.unknown = begin, o.From.Partial
+		s.start.pending = map[types.UID]types.NamespacedName{}
 		for _, k := range o.From.Objects {
 			if namespace == "" || k.Namespace == namespace {
-				s.resume(known, k)
+				s.start.resume(known, k)
 			}
 		}
-	}
-	if o.From != nil {
 		rv, moved := o.From.At(namespace)
-		_, begun := o.From.ResourceVersions[namespace]
-		s.restarts = rv == "" && (moved || begun || len(known)+len(s.pending) > 0)
+		s.start.restarts = rv == "" && (moved || begun || len(known)+len(s.start.pending) > 0)
 	}
-	for epoch, t := range s.timelines {
-		s.indexes = append(s.indexes, t.index())
+	if s.segment.cursor != "" {
+		s.segment.phase, s.start.begins = isLive, true
+	}
+	for epoch, t := range s.past.timelines {
+		s.past.indexes = append(s.past.indexes, t.index())
 		cand := &candidate{epoch: epoch, known: maps.Clone(known), reached: map[types.NamespacedName]int{}}
-		if s.cursor != "" {
-			cand.pos = t.position(s.cursor)
+		if s.segment.cursor != "" {
+			cand.pos = t.position(s.segment.cursor)
 			for key, r := range known { // an object may have been acked ahead of the position
 				cand.reached[key] = t.position(r.rv)
 			}
@@ -95,19 +118,13 @@ func newSource(c *checker, h History, namespace string) *source {
 	return s
 }
 
-// resume adds an object of the position. Of several objects with one name the newest is known, and the others are
-// pending: their removals must be delivered.
-func (s *source) resume(known state, k checkpoint.Object) {
-	name := k.NamespacedName()
-	was, ok := known[name]
-	if k.ResourceVersion == "" || ok && older(k.ResourceVersion, was.rv) {
-		s.pending[k.UID] = name
-		return
+// apply applies a rule, unless one was broken before.
+func (s *source) apply(rule func(*source) *Violation) (v *Violation) {
+	if !s.broken {
+		v = rule(s)
+		s.broken = v != nil
 	}
-	if ok {
-		s.pending[was.uid] = name
-	}
-	known[name] = ref{k.UID, k.ResourceVersion}
+	return v
 }
 
 // try keeps the candidates for which f finds nothing wrong. If none is left, it returns the violation of the last.
@@ -128,33 +145,33 @@ func (s *source) try(f func(*candidate) *Violation) *Violation {
 }
 
 func (s *source) event(i int, ev stream.Event) *Violation {
-	defer func() { s.begins = false }()
-	rule := s.live
+	defer func() { s.start.begins = false }()
+	rule := s.rules.live
 	switch {
 	case ev.Type == stream.Gap:
-		s.restarts = false
+		s.start.restarts = false
 		return s.gap(i, ev)
-	case s.restarts:
+	case s.start.restarts:
 		return s.unannounced(i)
 	case ev.Type == stream.Bookmark:
 		return s.bookmark(i, ev.ResourceVersion)
-	case s.phase != isLive:
-		if why := s.mismarked(ev); why != "" {
-			return s.violation(announced, i, why)
+	case s.segment.phase != isLive:
+		if why := s.rules.mismarked(ev); why != "" {
+			return s.seq.violation(announced, i, why)
 		}
-		rule = s.difference
+		rule = s.rules.difference
 	case ev.Inferred:
-		rule = s.replaced
+		rule = s.rules.replaced
 	}
 	if v := s.try(func(cand *candidate) *Violation { return rule(cand, i, ev) }); v != nil {
 		return v
 	}
-	s.delivered[keyOf(ev.Object)] = i
-	delete(s.pending, ev.Object.GetUID())
-	if s.phase == isLive {
-		s.resuming = false
-		if !ev.Inferred && ev.Coalesced() == 0 && !older(ev.ResourceVersion, s.cursor) {
-			s.cursor = ev.ResourceVersion
+	s.segment.delivered[keyOf(ev.Object)] = i
+	delete(s.start.pending, ev.Object.GetUID())
+	if s.segment.phase == isLive {
+		s.start.resuming = false
+		if !ev.Inferred && ev.Coalesced() == 0 && !older(ev.ResourceVersion, s.segment.cursor) {
+			s.segment.cursor = ev.ResourceVersion
 		}
 	}
 	return nil
@@ -162,31 +179,8 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 
 // unannounced is the violation of a sequence that does not begin with a GAP, though its position has no version.
 func (s *source) unannounced(i int) *Violation {
-	return s.violation(announced, i, "the position knows objects but no version, so GAP must come first"+s.in())
-}
-
-// deliver makes an event known. A DELETED of another uid than the known one is that of a pending object.
-func (cand *candidate) deliver(ev stream.Event) {
-	key := keyOf(ev.Object)
-	switch {
-	case ev.Type != stream.Deleted:
-		cand.known[key] = refOf(ev.Object)
-	case cand.known[key].uid == ev.Object.GetUID():
-		delete(cand.known, key)
-	}
-}
-
-// undelivered reports whether the sequence may know an object of that name without having delivered it.
-func (s *source) undelivered(key types.NamespacedName) bool {
-	_, ok := s.delivered[key]
-	return s.unknown && !ok
-}
-
-// isPending reports whether ev is the removal of a pending object that is not also known.
-func (s *source) isPending(cand *candidate, ev stream.Event) bool {
-	key, uid := keyOf(ev.Object), ev.Object.GetUID()
-	name, ok := s.pending[uid]
-	return ev.Type == stream.Deleted && ok && name == key && cand.known[key].uid != uid
+	const why = "the position knows objects but no version, so GAP must come first"
+	return s.seq.violation(announced, i, why+s.past.in())
 }
 
 var reasons = []stream.GapReason{stream.GapExpired, stream.GapRewound, stream.GapPoison,
@@ -199,113 +193,75 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 		why = "unknown reason"
 	case g.Duration < 0:
 		why = "negative duration"
-	case g.From == "" && s.phase == isLive:
+	case g.From == "" && s.segment.phase == isLive:
 		why = "From must be set"
-	case !g.HistoryLost && s.phase == isLive && s.unknown:
+	case !g.HistoryLost && s.segment.phase == isLive && s.start.unknown:
 		why = "HistoryLost must be set while objects may exist that were not delivered"
 	}
 	if why != "" {
-		return s.violation(announced, i, why)
+		return s.seq.violation(announced, i, why)
 	}
-	if s.phase == isLive {
+	if s.segment.phase == isLive {
 		if v := s.upTo(i, g.From); v != nil {
 			return v
 		}
-		s.opened, s.rewound = i, false
-		if !older(g.From, s.cursor) {
-			s.cursor = g.From
+		s.segment.opened, s.segment.rewound = i, false
+		if !older(g.From, s.segment.cursor) {
+			s.segment.cursor = g.From
 		}
 	}
 	if g.Reason == stream.GapRewound {
-		s.opened, s.rewound = i, true // all objects may be delivered again
+		s.segment.opened, s.segment.rewound = i, true // all objects may be delivered again
 	}
-	s.phase, s.to = inGap, g.To
+	s.segment.phase, s.segment.to = inGap, g.To
 	return nil
 }
 
 func (s *source) bookmark(i int, rv string) *Violation {
 	switch {
-	case s.phase != isLive && s.joint():
+	case s.segment.phase != isLive && s.seq.joint():
 		return nil // this namespace may be live already
-	case s.phase != isLive:
-		return s.violation(announced, i, "BOOKMARK before SYNCED")
-	case older(rv, s.cursor):
-		return s.violation(monotonic, i, "everything up to "+s.cursor+" was delivered before")
+	case s.segment.phase != isLive:
+		return s.seq.violation(announced, i, "BOOKMARK before SYNCED")
+	case older(rv, s.segment.cursor):
+		return s.seq.violation(monotonic, i, "everything up to "+s.segment.cursor+" was delivered before")
 	}
-	s.cursor = rv
+	s.segment.cursor = rv
 	return s.upTo(i, rv)
 }
 
 // upTo checks the claim of event i that everything up to rv was delivered.
 func (s *source) upTo(i int, rv string) *Violation {
 	return s.try(func(cand *candidate) *Violation {
-		pos := s.timelines[cand.epoch].position(rv)
-		if e := s.missing(cand, pos); e != nil {
+		pos := s.past.timelines[cand.epoch].position(rv)
+		if e := s.rules.missing(cand, pos); e != nil {
 			why := fmt.Sprintf("everything up to %s should have been delivered, but %s was not", rv, e.text())
-			return s.violation(s.promiseOf(e.kind), i, why)
+			return s.seq.violation(s.start.promiseOf(e.kind), i, why)
 		}
 		cand.pos = max(cand.pos, pos)
 		return nil
 	})
 }
 
-// missing returns the first change up to pos that was due and not delivered. With Latest only the last change of an
-// object is due, and only if the object is known otherwise.
-func (s *source) missing(cand *candidate, pos int) *entry {
-	t := s.timelines[cand.epoch]
-	last := map[types.NamespacedName]*entry{}
-	between := t[min(cand.pos, pos):pos]
-	for i, e := range between {
-		_, known := cand.known[e.key]
-		switch {
-		case e.kind == "" || cand.pos+i < cand.reached[e.key]:
-		case !known && s.opts.Latest && (!e.exists || t.ends(pos, e)):
-			delete(last, e.key) // it came and went
-		case !known && !e.exists && (s.opts.Selected != nil || !s.undelivered(e.key)): // an unknown object ended
-		case !s.opts.Latest:
-			return e
-		default:
-			last[e.key] = e
-		}
-	}
-	for _, e := range between {
-		if last[e.key] == e {
-			return e
-		}
-	}
-	return nil
-}
-
-// promiseOf returns the promise that a missing event of this type breaks.
-func (s *source) promiseOf(kind stream.Type) string {
-	switch {
-	case s.resuming:
-		return resumed
-	case kind == stream.Deleted:
-		return removed
-	}
-	return complete
-}
-
 // end checks that nothing is missing at the end.
 func (s *source) end() *Violation {
-	i := len(s.events)
+	i := len(s.seq.events)
 	switch {
-	case !s.opts.Complete:
+	case !s.seq.opts.Complete:
 		return nil
-	case s.phase != isLive:
-		return s.violation(announced, i, "SYNCED is missing"+s.in())
+	case s.segment.phase != isLive:
+		return s.seq.violation(announced, i, "SYNCED is missing"+s.past.in())
 	}
 	if v := s.try(func(cand *candidate) *Violation {
-		last := s.timelines[len(s.timelines)-1]
-		if cand.epoch < len(s.timelines)-1 {
+		last := s.past.timelines[len(s.past.timelines)-1]
+		if cand.epoch < len(s.past.timelines)-1 {
 			if maps.Equal(cand.known, last.at(len(last))) {
 				return nil
 			}
-			return s.violation(monotonic, i, "the server went back in time, and no GAP says so"+s.in())
+			return s.seq.violation(monotonic, i, "the server went back in time, and no GAP says so"+s.past.in())
 		}
-		if e := s.missing(cand, len(last)); e != nil {
-			return s.violation(s.promiseOf(e.kind), i, e.text()+" is missing"+s.in())
+		if e := s.rules.missing(cand, len(last)); e != nil {
+			return s.seq.violation(s.start.promiseOf(e.kind), i, e.text()+" is missing"+s.past.in())
 		}
 		return nil
 	}); v != nil {
@@ -316,20 +272,78 @@ func (s *source) end() *Violation {
 
 // unresolved reports a pending object of which no event was delivered. After a rewind it may be of an undone past.
 func (s *source) unresolved(i int) *Violation {
-	if len(s.pending) == 0 || len(s.timelines) > 1 {
+	if len(s.start.pending) == 0 || len(s.past.timelines) > 1 {
 		return nil
 	}
-	uid := slices.Sorted(maps.Keys(s.pending))[0]
+	uid := slices.Sorted(maps.Keys(s.start.pending))[0]
 	why := fmt.Sprintf("the object with uid %q may have been delivered before, and no event gives its state", uid)
-	return s.violation(resumed, i, why)
+	return s.seq.violation(resumed, i, why)
 }
 
-// joint reports whether SYNCED is of several namespaces, each of which is live before it.
-func (s *source) joint() bool { return len(s.sources) > 1 }
+// awaitsSynced reports whether SYNCED may come.
+func (s *source) awaitsSynced() bool { return s.broken || s.segment.phase != isLive || s.start.begins }
 
-func (s *source) in() string {
-	if s.namespace == "" {
-		return ""
+// syncedOf checks the SYNCED of all namespaces, which is due if one of them awaits it.
+func (s *source) syncedOf(i int, rv string, due bool) *Violation {
+	switch {
+	case s.start.restarts:
+		return s.unannounced(i)
+	case !due:
+		return s.seq.violation(announced, i, "SYNCED without a snapshot before it")
+	case s.segment.phase != isLive:
+		return s.synced(i, rv)
+	case s.start.begins: // a watch at the start version is open
+		s.start.begins = false
+		return s.upTo(i, rv)
 	}
-	return " in " + s.namespace
+	return nil
+}
+
+// synced compares what was delivered with the state at the version of SYNCED, or at any version if it has none, in each
+// epoch that is possible.
+func (s *source) synced(i int, rv string) *Violation {
+	if !s.segment.rewound {
+		for _, seen := range []string{s.segment.cursor, s.segment.to} {
+			if older(rv, seen) {
+				return s.seq.violation(monotonic, i, "everything up to "+seen+" was delivered before")
+			}
+		}
+	}
+	var fit []*candidate
+	var nearest []*Violation
+	for _, cand := range s.candidates {
+		for epoch := cand.epoch; epoch < len(s.past.timelines); epoch++ {
+			t := s.past.timelines[epoch]
+			from, to := t.position(rv), t.position(rv)
+			if rv == "" {
+				from, to = 0, len(t)
+			}
+			if rv == "" && epoch == cand.epoch && !s.segment.rewound {
+				from = cand.pos
+			}
+			t.states(from, to, func(pos int, at state) {
+				next := &candidate{epoch: epoch, pos: pos, reached: map[types.NamespacedName]int{}}
+				if slices.ContainsFunc(fit, func(o *candidate) bool { return o.epoch == epoch && o.pos == pos }) {
+					return
+				}
+				all := s.rules.mismatches(i, cand, next, at)
+				if len(all) == 0 {
+					next.known = maps.Clone(at)
+					fit = append(fit, next)
+				} else if nearest == nil || len(all) < len(nearest) {
+					nearest = all
+				}
+			})
+		}
+	}
+	if len(fit) == 0 {
+		return nearest[0]
+	}
+	if v := s.unresolved(i); v != nil {
+		return v
+	}
+	s.candidates = fit
+	s.segment = segment{phase: isLive, cursor: rv, delivered: map[types.NamespacedName]int{}, opened: i}
+	s.start = start{}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/store"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -45,6 +46,34 @@ func (e *entry) apply(s state) {
 // timeline is the past of one epoch, without the changes that its rewind undid. Timelines share the entries of
 // their common beginnings.
 type timeline []*entry
+
+// past is what really happened in one namespace, or in the whole cluster.
+type past struct {
+	namespace string
+	timelines []timeline          // by epoch
+	indexes   []map[changeKey]int // of each timeline
+}
+
+func (p *past) in() string {
+	if p.namespace == "" {
+		return ""
+	}
+	return " in " + p.namespace
+}
+
+// existed reports whether the object had the state in ev in the epoch from or later, or for a DELETED, was removed in
+// that state. Of an inferred removal only the identity counts.
+func (p *past) existed(from int, ev stream.Event) bool {
+	identity := ev.Type == stream.Deleted && ev.Inferred
+	for epoch := from; epoch < len(p.timelines); epoch++ {
+		key := changeKey{keyOf(ev.Object), refOf(ev.Object), ev.Type != stream.Deleted || identity}
+		pos, ok := p.indexes[epoch][key]
+		if ok && (identity || sameContent(p.timelines[epoch][pos].object, ev.Object)) {
+			return true
+		}
+	}
+	return false
+}
 
 // timelines returns one per epoch.
 func timelines(h History, namespace string, opts *CheckOptions) []timeline {
@@ -98,8 +127,8 @@ func newEntry(c Change, selected map[types.NamespacedName]bool, opts *CheckOptio
 
 // position returns the number of changes up to a version.
 func (t timeline) position(rv string) int {
-	rev, n := parseVersion(rv), len(t)
-	for n > 0 && parseVersion(t[n-1].ref.rv) > rev {
+	rev, n := store.ParseVersion(rv), len(t)
+	for n > 0 && store.ParseVersion(t[n-1].ref.rv) > rev {
 		n--
 	}
 	return n
@@ -160,13 +189,33 @@ func (t timeline) at(pos int) (at state) {
 	return at
 }
 
+// candidate is a server state that explains the events so far: the first pos changes of an epoch were delivered.
+// There are several candidates until epochs differ, or if a SYNCED has no version.
+type candidate struct {
+	epoch, pos int
+	known      state // to the receiver
+	// reached is the position after the last delivered change of an object, if that is later than pos.
+	reached map[types.NamespacedName]int
+}
+
+// deliver makes an event known. A DELETED of another uid than the known one is that of a pending object.
+func (cand *candidate) deliver(ev stream.Event) {
+	key := keyOf(ev.Object)
+	switch {
+	case ev.Type != stream.Deleted:
+		cand.known[key] = refOf(ev.Object)
+	case cand.known[key].uid == ev.Object.GetUID():
+		delete(cand.known, key)
+	}
+}
+
 func keyOf(o *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
 // older reports whether version a precedes b. It is false if either is not a number.
 func older(a, b string) bool {
-	x, y := parseVersion(a), parseVersion(b)
+	x, y := store.ParseVersion(a), store.ParseVersion(b)
 	return x >= 0 && y >= 0 && x < y
 }
 

@@ -105,6 +105,3 @@ func requests(log []door.Request) (all []Request) {
 	}
 	return all
 }
-
-// parseVersion returns -1 for what is not a version of a Server.
-func parseVersion(rv string) int64 { return store.ParseVersion(rv) }

@@ -24,9 +24,8 @@ type Recording struct {
 func Record(seq iter.Seq2[stream.Event, error], until func(stream.Event) bool) Recording {
 	rec := Recording{Begin: time.Now()}
 	if seq == nil {
-		seq = func(yield func(stream.Event, error) bool) {
-			yield(stream.Event{}, invalid.New("seq", "", "must not be nil"))
-		}
+		rec.Err, rec.End = invalid.New("seq", "", "must not be nil"), rec.Begin
+		return rec
 	}
 	for ev, err := range seq {
 		if err != nil {
