@@ -145,10 +145,8 @@ func (s *Server) Unserve(resources ...gvr.Resource) {
 
 // ServeHTTP answers as a kube-apiserver does, or as a script says.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	unlock := s.lock()
-	d := s.door
-	unlock()
-	d.ServeHTTP(w, r)
+	s.lock()() // there is a door from now on
+	s.door.ServeHTTP(w, r)
 }
 
 func (s *Server) Config() *rest.Config {

@@ -17,10 +17,9 @@ const maxUnread = 256 << 10
 type Transport struct{ Handler http.Handler }
 
 func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	e := &exchange{client: r.Context(), header: http.Header{}}
+	ctx, cancel := context.WithCancel(r.Context())
+	e := &exchange{client: r.Context(), cancel: cancel, header: http.Header{}}
 	e.changed = sync.NewCond(&e.mu)
-	var ctx context.Context
-	ctx, e.cancel = context.WithCancel(r.Context())
 	context.AfterFunc(ctx, e.wake)
 	incoming := r.Clone(ctx)
 	incoming.RequestURI, incoming.Host, incoming.RemoteAddr = r.URL.RequestURI(), r.URL.Host, "streamtest"

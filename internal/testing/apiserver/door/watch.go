@@ -70,8 +70,7 @@ func (a *answer) serveWatch(f *script.Fault) {
 func (w *watcher) begin(q *Request, lag int) (initial []store.Item, form string, expired error) {
 	defer w.door.lock()()
 	st, r := w.door.store.Revisions(), w.view.Resource.GroupResource()
-	now := st.Back(lag)
-	from := store.ParseVersion(q.ResourceVersion)
+	now, from := st.Back(lag), store.ParseVersion(q.ResourceVersion)
 	switch w.cursor = now; {
 	case q.Initial(), q.SendInitialEvents == nil && from <= 0:
 		initial = st.Snapshot(r, now)

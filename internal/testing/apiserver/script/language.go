@@ -50,9 +50,9 @@ var (
 func (l Language) Action(known Resources, what string) (Action, error) {
 	a, err := l.action(known, nil, strings.Fields(what))
 	if err != nil {
-		return a, fmt.Errorf("streamtest: invalid action %q: %w", what, err)
+		err = fmt.Errorf("streamtest: invalid action %q: %w", what, err)
 	}
-	return a, nil
+	return a, err
 }
 
 var triggers = []string{

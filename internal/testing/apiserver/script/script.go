@@ -218,8 +218,7 @@ type Resources []gvr.Resource
 
 // Has reports whether one of the resources has that name.
 func (rs Resources) Has(name schema.GroupVersionResource) bool {
-	is := func(r gvr.Resource) bool { return r.GroupVersionResource == name }
-	return len(rs) == 0 || slices.ContainsFunc(rs, is)
+	return len(rs) == 0 || slices.ContainsFunc(rs, func(r gvr.Resource) bool { return r.GroupVersionResource == name })
 }
 
 // contain reports whether rs has every resource of some.

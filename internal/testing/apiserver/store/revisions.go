@@ -59,6 +59,11 @@ func (rs *Revisions) table(r schema.GroupResource) *table {
 	return t
 }
 
+// object returns the newest state of an object, or nil.
+func (rs *Revisions) object(r schema.GroupResource, key string) map[string]any {
+	return rs.table(r).objects[key]
+}
+
 // write makes the next revision. A nil object deletes.
 func (rs *Revisions) write(r schema.GroupResource, key string, object map[string]any) *Revision {
 	t := rs.table(r)

@@ -60,8 +60,8 @@ func (st *Store) CreateCRD(r gvr.Resource) {
 // Put creates an object, or changes the fields of the existing one.
 func (st *Store) Put(r gvr.Resource, namespace, name string, fields []string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
-	old, exists := st.revisions.table(r.GroupResource()).objects[Key(namespace, name)]
-	if exists {
+	old := st.revisions.object(r.GroupResource(), Key(namespace, name))
+	if old != nil {
 		object.Object = runtime.DeepCopyJSON(old)
 	}
 	object.SetNamespace(namespace)
@@ -71,7 +71,7 @@ func (st *Store) Put(r gvr.Resource, namespace, name string, fields []string) (*
 			return nil, err
 		}
 	}
-	if exists {
+	if old != nil {
 		return st.Update(r, namespace, name, object)
 	}
 	return st.Create(r, namespace, object)
@@ -140,7 +140,7 @@ func (st *Store) Create(r gvr.Resource, namespace string,
 		return nil, err
 	}
 	key := Key(namespace, o.GetName())
-	if _, exists := st.revisions.table(r.GroupResource()).objects[key]; exists {
+	if st.revisions.object(r.GroupResource(), key) != nil {
 		return nil, apierrors.NewAlreadyExists(r.GroupResource(), o.GetName())
 	}
 	st.uids++
@@ -160,8 +160,8 @@ func (st *Store) Update(r gvr.Resource, namespace, name string,
 		return nil, err
 	}
 	key := Key(namespace, name)
-	old, exists := st.revisions.table(r.GroupResource()).objects[key]
-	if !exists {
+	old := st.revisions.object(r.GroupResource(), key)
+	if old == nil {
 		return nil, apierrors.NewNotFound(r.GroupResource(), name)
 	}
 	was := unstructured.Unstructured{Object: old}
@@ -204,8 +204,8 @@ func (st *Store) Delete(r gvr.Resource, namespace, name string) (*unstructured.U
 		return nil, err
 	}
 	key := Key(namespace, name)
-	old, exists := st.revisions.table(r.GroupResource()).objects[key]
-	if !exists {
+	old := st.revisions.object(r.GroupResource(), key)
+	if old == nil {
 		return nil, apierrors.NewNotFound(r.GroupResource(), name)
 	}
 	if was := (&unstructured.Unstructured{Object: old}); len(was.GetFinalizers()) > 0 {
@@ -222,7 +222,7 @@ func (st *Store) Delete(r gvr.Resource, namespace, name string) (*unstructured.U
 // save stores o, which must not be changed after.
 func (st *Store) save(r gvr.Resource, key string, o map[string]any) *unstructured.Unstructured {
 	strip(o)
-	o["metadata"].(map[string]any)["resourceVersion"] = FormatVersion(st.revisions.newest + 1)
+	o["metadata"].(map[string]any)["resourceVersion"] = FormatVersion(st.revisions.Newest() + 1)
 	st.revisions.write(r.GroupResource(), key, o)
 	return output(r, o)
 }
