@@ -1,6 +1,7 @@
 package acks
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"math/rand/v2"
@@ -106,7 +107,7 @@ func (p *program) start() {
 	clear(p.risk.now)
 	l := newLedger("key", checkpoint.Identity{Resource: "widgets"}, rules{}, func(int) {})
 	p.run = run{known: state{}}
-	saved, _ := p.store.Load(nil, "key")
+	saved, _ := p.store.Load(context.Background(), "key")
 	if saved != nil {
 		l.resume(saved.Position, nil)
 	}
@@ -252,7 +253,7 @@ func (p *program) commit() (killed bool) {
 	}
 	p.risk.failed = !stored
 	if stored {
-		_ = p.store.Commit(nil, []checkpoint.Delta{d})
+		_ = p.store.Commit(context.Background(), []checkpoint.Delta{d})
 		clear(p.risk.now)
 	}
 	switch {

@@ -52,8 +52,8 @@ func (s *Session) Status() checkpoint.Status {
 
 // Progress is how far one namespace of a sequence (or the cluster) has been delivered and acked. Each namespace has
 // versions of its own. Note, MayBeKnown, Mark, Pass and WriteSynced are called by one goroutine at a time, in the order
-// of delivery. A nil Progress is that of a run without a checkpoint: WritesAhead, WriteSynced, WriteVersion and Rewound do
-// nothing then.
+// of delivery. A nil Progress is that of a run without a checkpoint: WritesAhead, WriteSynced, WriteVersion and Rewound
+// do nothing then.
 type Progress struct {
 	ledger    *ledger
 	committer *committer
