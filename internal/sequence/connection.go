@@ -21,12 +21,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-var (
-	// errUnreadable is wrapped by the error about an unreadable event.
-	errUnreadable = errors.New("the server sent an unreadable event")
-	// errLost has the text of golang.org/x/net/http2, for a connection whose pings are not answered.
-	errLost = errors.New("http2: client connection lost")
-)
+// errLost has the text of golang.org/x/net/http2, for a connection whose pings are not answered.
+var errLost = errors.New("http2: client connection lost")
 
 // connection is a watch that the server has accepted.
 type connection struct {

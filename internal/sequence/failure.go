@@ -12,6 +12,14 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
+var (
+	errNoVersion = errors.New("the server sent a list without a resourceVersion to watch from")
+	errNameless  = errors.New("the server sent an object that lacks its name or namespace")
+	errNotList   = errors.New("the server answered a list request with something else")
+	// errUnreadable is wrapped by the error about an unreadable event.
+	errUnreadable = errors.New("the server sent an unreadable event")
+)
+
 // failure classifies an error for the protocol, by types and codes, never by messages.
 func failure(err error) protocol.Failure {
 	f := protocol.Failure{Err: err}

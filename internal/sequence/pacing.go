@@ -19,6 +19,8 @@ const (
 	maxBackoff   = 30 * time.Second
 	// Refused requests are retried often enough to notice restored permissions within 15 seconds.
 	maxRefusedBackoff = 15 * time.Second
+	// maxDoublings is how often failures double the timeout of a request.
+	maxDoublings = 3
 	// minIgnored is how long a wait ignores that requests of other Streams succeed, after a retry because of that has
 	// failed.
 	minIgnored = time.Second

@@ -20,9 +20,8 @@ import (
 
 const (
 	// pageTimeout ends a request for a list page without an answer. A kube-apiserver ends requests itself after one
-	// minute. Repeated failures double the timeout, up to 16 minutes, for pages that take longer.
-	pageTimeout  = 2 * time.Minute
-	maxDoublings = 3
+	// minute. pacing.timeout doubles it with repeated failures, up to 16 minutes, for pages that take longer.
+	pageTimeout = 2 * time.Minute
 	// minWatch and maxWatch bound the lifetime of a watch, if Requests.WatchLifetime is zero.
 	minWatch, maxWatch = 5 * time.Minute, 10 * time.Minute
 	// openTimeout ends the opening of a watch without an answer. The server only has to accept the watch, but may queue
@@ -33,12 +32,6 @@ const (
 	// that the Stream assumes that the bookmark at its end will never arrive.
 	markerTimeout   = 10 * time.Second
 	streamedTimeout = 5 * time.Minute
-)
-
-var (
-	errNoVersion = errors.New("the server sent a list without a resourceVersion to watch from")
-	errNameless  = errors.New("the server sent an object that lacks its name or namespace")
-	errNotList   = errors.New("the server answered a list request with something else")
 )
 
 // requests sends the requests of one Worker.
