@@ -22,7 +22,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
-	"github.com/gvrwatch/gvrwatch/internal/sequence"
 )
 
 // check returns a copy of o with its defaults and the complete field selector filled in, or the error that New returns.
@@ -93,14 +92,6 @@ func (o *Options) contradiction() error {
 	}
 	return cmp.Or(invalid.Negative("Requests.PageSize", q.PageSize),
 		invalid.Negative("Requests.GiveUpAfter", q.GiveUpAfter))
-}
-
-// checkOrigin returns an error if a run cannot begin at from.
-func (o *Options) checkOrigin(from sequence.Origin, mayMove bool) error {
-	if from.Position == nil {
-		return nil
-	}
-	return o.checkPosition(*from.Position, mayMove)
 }
 
 // check returns an error if a Stream can't run like this.

@@ -99,7 +99,7 @@ func (f *fanIn) member(namespace string) *member {
 	}
 	m = &member{events: make(chan Event), results: make(chan error)}
 	m.worker = sequence.New(f.run.stream.target, f.run.shared, namespace, sequence.Door{
-		Emit: func(s *sequence.Step) error {
+		Emit: func(s *sequence.Event) error {
 			m.events <- f.run.event(s) // serve listens until the turn is over
 			return <-m.results
 		},

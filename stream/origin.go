@@ -12,52 +12,56 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/acks"
-	"github.com/gvrwatch/gvrwatch/internal/protocol"
 	"github.com/gvrwatch/gvrwatch/internal/sequence"
 )
 
-// findOrigin determines where the run begins, and begins a session with the Tracker if there is one:
+// begin determines where the run begins, and begins a session with the Tracker if there is one:
 //
 //  1. A checkpoint decides, if there is one under the key.
 //  2. Else the host does, if it has a position to go on from.
 //  3. Else Run.Start does, unless the host has delivered events of this sequence before.
-func (r *activeRun) findOrigin(ctx context.Context) (from sequence.Origin, session *acks.Session, err error) {
-	first := r.origin(r.run.Start)
-	if r.hosted.Again && first.Position == nil && (first.Now || r.hosted.Start == nil) {
-		first = sequence.Origin{}
+func (r *activeRun) begin(ctx context.Context) (from sequence.Origin, session *acks.Session, err error) {
+	from = r.origin(r.run.Start)
+	start := from // without what only the host knows
+	if r.hosted.Again && from.Position == nil && (from.Now || r.hosted.Start == nil) {
+		from, start = sequence.Origin{}, sequence.Origin{}
 	}
-	from = first
 	if r.hosted.Start != nil {
 		from = sequence.Origin{}
 		if p := r.hosted.Start(); p != nil {
 			from = r.resume(*p)
 		}
 	}
-	if err := r.stream.options.checkOrigin(from, r.hosted.Namespaces != nil); err != nil {
+	if err = r.check(from); err != nil || r.run.Checkpoint == nil {
 		return from, nil, err
 	}
-	if r.run.Checkpoint == nil {
-		return from, nil, nil
+	switch { // what is resumed, the checkpoint has to say
+	case from.Position == nil:
+	case start.Position != nil:
+		from = sequence.Origin{}
+	default:
+		from = start
 	}
-	if from.Position == nil {
-		first = from
-	} else if first.Position != nil {
-		first = sequence.Origin{} // Resume, and there is no checkpoint yet
-	}
-	key := r.checkpointKey()
-	session, err = acks.Begin(ctx, r.run.Checkpoint, key, r.stream.identity(), first.BeginsSynced())
+	session, err = acks.Begin(ctx, r.run.Checkpoint, r.checkpointKey(), r.stream.identity(), from.BeginsSynced())
 	if err != nil {
-		return first, nil, err
+		return from, nil, err
 	}
-	from = first
 	if p := session.Position(); p != nil {
 		from = r.resume(*p)
-		if err := r.stream.options.checkOrigin(from, r.hosted.Namespaces != nil); err != nil {
+		if err = r.check(from); err != nil {
 			session.End()
-			return from, nil, fmt.Errorf("stream: cannot resume from checkpoint %q: %w", key, err)
+			return from, nil, fmt.Errorf("stream: cannot resume from checkpoint %q: %w", r.checkpointKey(), err)
 		}
 	}
 	return from, session, nil
+}
+
+// check returns an error if the run cannot begin at from.
+func (r *activeRun) check(from sequence.Origin) error {
+	if from.Position == nil {
+		return nil
+	}
+	return r.stream.options.checkPosition(*from.Position, r.hosted.Namespaces != nil)
 }
 
 // origin returns what a Start stands for.
@@ -81,15 +85,6 @@ func (r *activeRun) origin(s Start) sequence.Origin {
 // which needs a snapshot. So does client-go's fake, which keeps no history.
 func (r *activeRun) resume(p checkpoint.Position) sequence.Origin {
 	return sequence.Origin{Position: &p, Snapshot: r.run.Until == UntilSynced || r.stream.target.Fake}
-}
-
-// rules returns what the Run determines of the protocol.
-func (r *activeRun) rules() protocol.Rules {
-	return protocol.Rules{
-		FailOnGap:   r.run.FailOnGap,
-		UntilClosed: r.run.Until == UntilClosed,
-		UntilSynced: r.run.Until == UntilSynced,
-	}
 }
 
 // checkpointKey returns the key of the run's checkpoint.

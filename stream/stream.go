@@ -108,7 +108,7 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 	}
 	defer s.end()
 	active := &activeRun{stream: s, run: r, hosted: h, yield: yield}
-	from, session, err := active.findOrigin(ctx)
+	from, session, err := active.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,8 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 	pace, release := client.PaceOf(s.client)
 	defer release()
 	active.shared = &sequence.Run{
-		Client: s.client, Rules: active.rules(), Pace: pace, Session: session, Lists: h.Lists,
+		Client: s.client, Pace: pace, Session: session, Lists: h.Lists,
+		FailOnGap: r.FailOnGap, UntilClosed: r.Until == UntilClosed, UntilSynced: r.Until == UntilSynced,
 		Bookmarks: r.Bookmarks, EveryBookmark: h.Bookmarks, Workers: s.allWorkers,
 	}
 	returned := false
@@ -159,8 +160,8 @@ func (r *activeRun) emit(ev Event) error {
 	return nil
 }
 
-// event returns the Event of a Step.
-func (r *activeRun) event(s *sequence.Step) Event {
+// event returns the Event of one of a Worker.
+func (r *activeRun) event(s *sequence.Event) Event {
 	if r.hosted.Memory != nil && s.Object != nil {
 		*r.hosted.Memory = s.Memory
 	}
@@ -179,7 +180,7 @@ func (r *activeRun) runWorkers(ctx context.Context, from sequence.Origin) error 
 		return newFanIn(r, from).loop(ctx, namespaces)
 	}
 	w := sequence.New(r.stream.target, r.shared, namespaces[0], sequence.Door{
-		Emit: func(s *sequence.Step) error { return r.emit(r.event(s)) },
+		Emit: func(s *sequence.Event) error { return r.emit(r.event(s)) },
 	})
 	w.Begin(from) // before begun, which lets Position see w
 	var rest checkpoint.Position

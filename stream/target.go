@@ -59,7 +59,7 @@ func hooksOf(t *Trace) (h sequence.Hooks) {
 // errorAtEnd returns the error that the run yields last, or nil.
 func errorAtEnd(s protocol.Stopped) error {
 	switch {
-	case s.Gap != nil:
+	case s.Gap != protocol.Gap{}:
 		return &GapError{Reason: GapReason(s.Gap.Reason), From: s.Gap.From, Err: s.Err}
 	case s.GaveUp.After > 0:
 		return &GaveUpError{After: s.GaveUp.After, Err: s.Err}
@@ -67,8 +67,8 @@ func errorAtEnd(s protocol.Stopped) error {
 	return s.Err
 }
 
-// eventOf returns the Event of a Step.
-func eventOf(s *sequence.Step, r gvr.Resource) Event {
+// eventOf returns the Event of one of a Worker.
+func eventOf(s *sequence.Event, r gvr.Resource) Event {
 	ev := Event{
 		Type: Type(s.Kind), Resource: r, Namespace: s.Namespace, Object: s.Object, JSON: s.JSON,
 		ResourceVersion: s.ResourceVersion, Inferred: s.Inferred, envelope: host.Envelope{Mark: s.Mark},

@@ -11,8 +11,8 @@ import (
 )
 
 // ledger is what one session of a key knows: which events are acked, up to where all are, and what the next commit has.
-// It only keeps books: it does no I/O, starts nothing, and reads no clock. Its methods may be called from any
-// goroutine.
+// It only keeps books: it does no I/O, starts nothing, and reads no clock. The goroutine that delivers calls mark, pass
+// and synced; any goroutine may call the others.
 type ledger struct {
 	key      string
 	identity checkpoint.Identity
@@ -250,7 +250,7 @@ func (l *ledger) fillPosition(d *checkpoint.Delta) {
 		whole = !slices.ContainsFunc(l.identity.Namespaces, func(n string) bool { return l.lines[n] == nil })
 	}
 	if !whole {
-		// Each namespace with a version or an object in the position has a line (fanIn.enter in package stream). So
+		// Each namespace with a version or an object in the position has a line (newFanIn in package stream). So
 		// once one of them has moved, the rest has nothing from before the rewind: its next watch begins with a list.
 		add(l.start.Partial, l.start.Rewound && !moved, l.start.Unclean)
 	}

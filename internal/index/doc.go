@@ -4,6 +4,6 @@
 // An [Index] has one entry for each uid, which it returns as an [objects.Version]. It does not keep the objects. The
 // usual entry is packed into 32 bytes and its name, and holds no pointer that the garbage collector follows.
 //
-// Package stream drives an Index from the events and snapshots of one namespace, or of the cluster. The package does no
-// I/O and emits no events: it returns [Change]s.
+// Package sequence drives an Index from the events and snapshots of one namespace, or of the cluster. The package does
+// no I/O and emits no events: it returns [Change]s.
 package index

@@ -52,14 +52,14 @@ func (s Listing) inconsistent() State {
 // delivered. It returns nil if the snapshot can be used: either it is not older, or the server has gone back in time,
 // which is a gap. With FailOnGap that gap ends the sequence.
 func (m *Memory) rejectStale(version string, streamed bool) State {
-	behind, sure := m.isBehind(version)
+	behind, sure := m.countBehind(version)
 	switch {
 	case sure && m.rules.Quiet: // nothing was delivered
 		m.forgetVersions()
 	case sure && m.rules.FailOnGap:
-		return Stopped{Gap: &Gap{GapRewound, m.lastKnown()}, Err: errBehind}
+		return Stopped{Gap: Gap{GapRewound, m.lastKnown()}, Err: errBehind}
 	case sure:
-		m.gap = &Gap{GapRewound, m.lastKnown()}
+		m.gap = Gap{GapRewound, m.lastKnown()}
 		m.forgetVersions()
 	case behind:
 		return m.restart(streamed, Failure{Err: errBehind})

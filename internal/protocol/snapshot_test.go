@@ -110,7 +110,7 @@ func TestListing(t *testing.T) {
 			[]output{gap(GapRewound, "9", "5", false), begins, delivered, ends}},
 		{"twice an older list, FailOnGap", "with FailOnGap a rewind ends the sequence",
 			Listing{Memory: synced("9", failOnGap, behinds(1))}, Page{Version: "5"},
-			Stopped{Gap: &Gap{GapRewound, "9"}, Err: errBehind}, nil},
+			Stopped{Gap: Gap{GapRewound, "9"}, Err: errBehind}, nil},
 		{"an older list than a snapshot that broke off", "part of the newer snapshot was delivered: try again",
 			Listing{Memory: unsynced(begun, minimum("9"))}, Page{Version: "5"},
 			Waiting{1, Failure{Err: errBehind},
@@ -285,7 +285,7 @@ func TestReadingInitial(t *testing.T) {
 				reaches(Synced, "5")}},
 		{"twice an old marker, FailOnGap", "with FailOnGap a rewind ends the sequence",
 			ReadingInitial{synced("9", streamed, notCurrent, failOnGap, behinds(1)), true}, Frame{MarkerFrame, "5"},
-			Stopped{Gap: &Gap{GapRewound, "9"}, Err: errBehind}, nil},
+			Stopped{Gap: Gap{GapRewound, "9"}, Err: errBehind}, nil},
 
 		{"the connection ends before any event", "the streaming list is tried again",
 			ReadingInitial{Memory: m}, Closed{After: time.Minute},

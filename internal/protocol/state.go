@@ -56,7 +56,7 @@ type (
 	// Stopped is the end of the sequence. The zero Stopped is an end without an error.
 	Stopped struct {
 		Err    error  // what failed
-		Gap    *Gap   // with Rules.FailOnGap: the gap that ended the sequence
+		Gap    Gap    // with Rules.FailOnGap: the gap that ended the sequence; else zero
 		GaveUp GaveUp // if not zero, how long Err was retried
 	}
 )
@@ -97,10 +97,11 @@ type Memory struct {
 // place is how far the sequence has been delivered.
 type place struct {
 	version string // everything up to here has been delivered
-	gap     *Gap   // found, but not emitted yet
-	begun   bool   // part of a snapshot has been delivered
-	minimum string // the version of that snapshot, as far as it is known
+	gap     Gap    // found, but not emitted yet; zero for none
+	minimum string // the version of the snapshot that is being delivered, as far as it is known
 	since   string // with Rules.Partial: the caller may know objects that are not newer than this
+
+	midSnapshot bool // part of a snapshot has been delivered
 }
 
 // streaks counts what has happened several times in a row.
@@ -141,10 +142,10 @@ func (m Memory) Partial() bool { return m.rules.Partial }
 func (m Memory) Unclean() bool { return m.rules.Unclean }
 
 // Resumable reports whether a later run can begin at Version. It can't within a snapshot, or while a GAP is pending.
-func (m Memory) Resumable() bool { return !m.begun && m.gap == nil }
+func (m Memory) Resumable() bool { return !m.midSnapshot && m.gap == Gap{} }
 
 // Rewound reports whether a GAP is pending because the server has gone back in time.
-func (m Memory) Rewound() bool { return m.gap != nil && m.gap.Reason == GapRewound }
+func (m Memory) Rewound() bool { return m.gap.Reason == GapRewound }
 
 // Rules are the options that matter to the protocol, and what is known of the server.
 type Rules struct {

@@ -53,25 +53,25 @@ type Beginning struct {
 
 // Start returns the first State of a sequence.
 func Start(r Rules, b Beginning) State {
-	m := Memory{rules: r, place: place{version: b.Version, minimum: b.Minimum, begun: b.Begun}}
+	m := Memory{rules: r, place: place{version: b.Version, minimum: b.Minimum, midSnapshot: b.Begun}}
 	if b.Rewound {
-		m.version, m.begun = cmp.Or(m.version, m.minimum), false
+		m.version, m.midSnapshot = cmp.Or(m.version, m.minimum), false
 		return m.relist(GapRewound, Failure{Err: errBehind})
 	}
 	if b.Moved {
-		gap := &Gap{GapScope, b.From}
+		gap := Gap{GapScope, b.From}
 		if r.FailOnGap {
 			return Stopped{Gap: gap, Err: errScope}
 		}
-		m.begun, m.gap = false, gap
+		m.midSnapshot, m.gap = false, gap
 		return m.relist(GapScope, Failure{Err: errScope})
 	}
-	if m.begun {
-		gap := &Gap{GapRestarted, b.From}
+	if m.midSnapshot {
+		gap := Gap{GapRestarted, b.From}
 		if r.FailOnGap {
 			return Stopped{Gap: gap}
 		}
-		m.begun, m.gap = false, gap
+		m.midSnapshot, m.gap = false, gap
 	}
 	if m.version != "" {
 		return m.resume(true, false)
@@ -158,7 +158,7 @@ func (m Memory) snapshot(streamed bool) State {
 // all of it must be retained until then (ReadingInitial.retain). It is read nevertheless if the caller may watch
 // but not list (Listing.failed).
 func (m *Memory) isFresh() bool {
-	return m.version == "" && m.minimum == "" && m.gap == nil && !m.begun
+	return m.version == "" && m.minimum == "" && m.gap == Gap{} && !m.midSnapshot
 }
 
 // retry returns a wait, with s after it.
@@ -179,9 +179,9 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 	switch {
 	case m.rules.Quiet: // nothing was delivered yet, so there is no gap
 	case m.rules.FailOnGap:
-		return Stopped{Gap: &Gap{reason, m.lastKnown()}, Err: cause.Err}
-	case m.gap == nil:
-		m.gap = &Gap{reason, m.version}
+		return Stopped{Gap: Gap{reason, m.lastKnown()}, Err: cause.Err}
+	case m.gap == Gap{}:
+		m.gap = Gap{reason, m.version}
 	}
 	if m.rules.Partial {
 		m.since = m.version
@@ -198,9 +198,9 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 	return Waiting{max(m.relists, m.failures), cause, Listing{Memory: m}}
 }
 
-// isBehind reports whether an answer at a version is older than what was delivered, and whether it is sure that the
-// server has gone back in time, because enough such answers have come in a row.
-func (m *Memory) isBehind(version string) (behind, sure bool) {
+// countBehind counts the answers in a row that are older than what was delivered. It reports whether one at a version
+// is, and whether there are enough to be sure that the server has gone back in time.
+func (m *Memory) countBehind(version string) (behind, sure bool) {
 	if !Before(version, m.version) && !Before(version, m.minimum) {
 		m.behind = 0
 		return false, false
@@ -214,10 +214,10 @@ func (m *Memory) forgetVersions() { m.version, m.minimum, m.since = "", "", "" }
 
 // beginSnapshot begins to deliver the snapshot of version to. If the version is not known yet, to is empty.
 func (m *Memory) beginSnapshot(to string) (out Outputs) {
-	if m.gap != nil {
-		out.Gap = &EmitGap{*m.gap, to, m.Partial() || m.Unclean()}
+	if (m.gap != Gap{}) {
+		out.Gap = EmitGap{m.gap, to, m.Partial() || m.Unclean()}
 	}
-	m.gap, m.begun = nil, false
+	m.gap, m.midSnapshot = Gap{}, false
 	if to != "" {
 		m.minimum = to
 	}
@@ -227,7 +227,7 @@ func (m *Memory) beginSnapshot(to string) (out Outputs) {
 
 // listed returns what becomes of objects of the snapshot, and notes that delivery has begun.
 func (m *Memory) listed(f Fate) Listed {
-	m.begun = m.begun || !m.rules.Quiet
+	m.midSnapshot = m.midSnapshot || !m.rules.Quiet
 	return Listed{f, m.rules.Quiet, m.since}
 }
 

@@ -102,7 +102,7 @@ func TestStart(t *testing.T) {
 	}, {
 		"after another scope, FailOnGap ends the sequence",
 		Rules{InitialEvents: true, FailOnGap: true}, Beginning{Moved: true, From: "5", Minimum: "7"},
-		Stopped{Gap: &Gap{GapScope, "5"}, Err: errScope},
+		Stopped{Gap: Gap{GapScope, "5"}, Err: errScope},
 	}, {
 		"after another scope comes one GAP, even if it is unknown what was delivered",
 		Rules{Unclean: true}, Beginning{Begun: true, Moved: true, From: "5"},
@@ -110,7 +110,7 @@ func TestStart(t *testing.T) {
 	}, {
 		"after a kill, FailOnGap ends the sequence",
 		Rules{FailOnGap: true}, Beginning{Begun: true},
-		Stopped{Gap: &Gap{GapRestarted, ""}},
+		Stopped{Gap: Gap{GapRestarted, ""}},
 	}}
 	for _, tt := range tests {
 		if diff := cmp.Diff(tt.want, Start(tt.rules, tt.from),

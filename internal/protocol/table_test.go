@@ -50,7 +50,7 @@ func since(rv string) tweak     { return func(m *Memory) { m.since = rv } }
 func minimum(rv string) tweak   { return func(m *Memory) { m.minimum = rv } }
 func untilSynced(m *Memory)     { m.rules.UntilSynced = true }
 func untilClosed(m *Memory)     { m.rules.UntilClosed = true }
-func begun(m *Memory)           { m.begun = true }
+func begun(m *Memory)           { m.midSnapshot = true }
 func failOnGap(m *Memory)       { m.rules.FailOnGap = true }
 func partial(m *Memory)         { m.rules.Partial = true }
 func unclean(m *Memory)         { m.rules.Unclean = true }
@@ -60,14 +60,14 @@ func streamed(m *Memory)        { m.rules.InitialEvents = true }
 func noProbe(m *Memory)         { m.rules.NoProbe = true }
 func notCurrent(m *Memory)      { m.current = false }
 func gapped(r Reason, from string) tweak {
-	return func(m *Memory) { m.gap, m.current = &Gap{r, from}, false }
+	return func(m *Memory) { m.gap, m.current = Gap{r, from}, false }
 }
 
 // output is a part of the Outputs of a transition.
 type output func(*Outputs)
 
 func gap(r Reason, from, to string, historyLost bool) output {
-	return func(o *Outputs) { o.Gap = &EmitGap{Gap{r, from}, to, historyLost} }
+	return func(o *Outputs) { o.Gap = EmitGap{Gap{r, from}, to, historyLost} }
 }
 
 func noInitialEvents(cause error) output { return func(o *Outputs) { o.NoInitialEvents = cause } }
@@ -81,7 +81,7 @@ func ends(o *Outputs)                    { o.EndSnapshot = EmitDeleted }
 func forgets(o *Outputs)                 { o.EndSnapshot = OnlyForgotten }
 
 // event is an event that is emitted if it is news.
-func event(e Event) output {
+func event(e EmitEvent) output {
 	e.Emit = true
 	return func(o *Outputs) { o.Event = e }
 }

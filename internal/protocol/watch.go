@@ -51,7 +51,7 @@ func (s Streaming) Frame(in Frame) (Streaming, Outputs) {
 	m := &s.Memory
 	s.frames, m.empty = true, 0
 	var out Outputs
-	event := Event{Emit: in.Kind.isOfObject(), Partial: m.rules.Partial}
+	event := EmitEvent{Emit: in.Kind.isOfObject(), Partial: m.rules.Partial}
 	switch {
 	case !follows(in.Version, m.version):
 		// No watch can resume at this version. So the version stays, although it is stale.
@@ -134,7 +134,7 @@ func (s Streaming) closed(in Closed) State {
 
 func (s Probing) page(in Page) State {
 	m := &s.Memory
-	if behind, sure := m.isBehind(in.Version); sure {
+	if behind, sure := m.countBehind(in.Version); sure {
 		return m.relist(GapRewound, Failure{Err: errBehind})
 	} else if behind {
 		return s.again(Failure{Err: errBehind})

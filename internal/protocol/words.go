@@ -63,8 +63,8 @@ func (k FrameKind) isOfObject() bool { return k == AddedFrame || k == ChangedFra
 type Outputs struct {
 	// NoInitialEvents is why the server seems to have no streaming lists. The driver remembers that for later runs.
 	NoInitialEvents error
-	// Gap is emitted as GAP.
-	Gap *EmitGap
+	// Gap is emitted as GAP, unless it is zero.
+	Gap EmitGap
 	// BeginSnapshot forgets which objects an earlier snapshot had that broke off.
 	BeginSnapshot bool
 	// Listed says what becomes of the objects of the page, or of the initial event.
@@ -72,7 +72,7 @@ type Outputs struct {
 	// EndSnapshot says what becomes of the objects that the snapshot did not have.
 	EndSnapshot Ending
 	// Event says what becomes of the event.
-	Event Event
+	Event EmitEvent
 	// Reached is emitted as SYNCED or BOOKMARK.
 	Reached Reached
 }
@@ -114,8 +114,8 @@ const (
 	OnlyForgotten        // they are removed from the index
 )
 
-// Event says what becomes of an event of [Streaming].
-type Event struct {
+// EmitEvent says what becomes of an event of [Streaming].
+type EmitEvent struct {
 	Emit    bool   // emit it, if the index shows that it is news
 	Version string // if not empty, everything up to here has then been delivered
 	Replay  bool   // it is not newer than what was delivered

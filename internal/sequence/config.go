@@ -115,20 +115,21 @@ func NewTarget(c Config) *Target { return &Target{Config: c, typeMeta: typeMetaO
 // Run is what the Workers of one run share.
 type Run struct {
 	Client  dynamic.Interface
-	Rules   protocol.Rules // those that stream.Run determines
-	Pace    *pace.Client   // bounds the requests of all Streams of the client
-	Session *acks.Session  // nil without a checkpoint
-	Lists   *host.Lists    // may be nil
+	Pace    *pace.Client  // bounds the requests of all Streams of the client
+	Session *acks.Session // nil without a checkpoint
+	Lists   *host.Lists   // may be nil
+	// FailOnGap, UntilClosed and UntilSynced are as in protocol.Rules.
+	FailOnGap, UntilClosed, UntilSynced bool
 	// Bookmarks emits BOOKMARK, and EveryBookmark also those that do not advance the version.
 	Bookmarks, EveryBookmark bool
 	// Workers returns all Workers of the run, also those that do not run now.
 	Workers func() []*Worker
 }
 
-// Door is how the Steps of a Worker leave it.
+// Door is how the Events of a Worker leave it.
 type Door struct {
-	// Emit receives each Step, which is valid until it returns. An error ends the run.
-	Emit func(*Step) error
+	// Emit receives each Event, which is valid until it returns. An error ends the run.
+	Emit func(*Event) error
 	// Turn runs a function while no other Worker of the Stream is in its turn. Nil is for a Worker that is alone.
 	Turn func(context.Context, func() error) error
 }
@@ -141,16 +142,20 @@ type Origin struct {
 	Snapshot bool                 // read a snapshot even if the Position has a version
 }
 
-// BeginsSynced reports whether the first Step is SYNCED. It may be for a Position, too.
+// BeginsSynced reports whether the first Event is SYNCED. It may be for a Position, too.
 func (o Origin) BeginsSynced() bool { return o.Now || o.After != "" }
 
 // rules returns the rules of the protocol for a run that begins at o.
-func (t *Target) rules(r protocol.Rules, o Origin) protocol.Rules {
+func (t *Target) rules(r *Run, o Origin) protocol.Rules {
 	streamed := !t.Requests.PagedLists && !t.Fake
-	r.Quiet, r.Partial, r.NoProbe = o.Now, o.After != "", t.Fake
-	if o.Position != nil {
-		r.Partial, r.Unclean = o.Position.Partial, o.Position.Unclean
+	rules := protocol.Rules{
+		FailOnGap: r.FailOnGap, UntilClosed: r.UntilClosed, UntilSynced: r.UntilSynced,
+		Quiet: o.Now, Partial: o.After != "",
+		WantInitialEvents: streamed, InitialEvents: streamed && !t.noInitialEvents.Load(),
+		NoProbe: t.Fake,
 	}
-	r.WantInitialEvents, r.InitialEvents = streamed, streamed && !t.noInitialEvents.Load()
-	return r
+	if o.Position != nil {
+		rules.Partial, rules.Unclean = o.Position.Partial, o.Position.Unclean
+	}
+	return rules
 }

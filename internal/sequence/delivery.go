@@ -29,13 +29,16 @@ type delivery struct {
 	// bookmarks emits BOOKMARK, and everyBookmark also those that do not advance the version.
 	bookmarks, everyBookmark bool
 
-	step       Step      // the one that is emitted
+	current    Event     // the one that is emitted
 	movesTo    string    // the version of the sequence after the current event
 	upToDateAt time.Time // when the sequence was last known to be up to date
 	// infers: a Gap has been delivered in this run, so that what any later snapshot adds is inferred.
 	infers   bool
 	lastName types.NamespacedName // the greatest name on the pages of this snapshot so far
 }
+
+// upToDate says that the sequence is up to date.
+func (d *delivery) upToDate() { d.upToDateAt = time.Now() }
 
 // inTurn runs f while no other Worker is in its turn. Stream.Position relies on two rules:
 //
@@ -52,37 +55,52 @@ func (d *delivery) inTurn(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// outputs carries out Outputs, but for their Event. Each is carried out in one turn, or if it is about several objects,
-// in one turn for each.
-func (d *delivery) outputs(ctx context.Context, out protocol.Outputs) (err error) {
-	if cause := out.NoInitialEvents; cause != nil {
-		d.target.noInitialEvents.Store(true)
-		d.log.log(ctx, slog.LevelDebug, "the server has no streaming lists: reading pages from now on", "cause", cause)
+// carryOut carries out Outputs: each in one turn, or if it is about several objects, in one turn for each.
+type carryOut func(*protocol.Outputs) error
+
+// carrier returns what carries out all Outputs of a run, because new closures for each event would take memory. peek
+// puts events that have arrived into the inbox.
+func (d *delivery) carrier(ctx context.Context, peek func()) carryOut {
+	var now protocol.EmitEvent
+	change := func(c index.Change) error { return d.change(ctx, c, d.inbox.event.object, false) }
+	event := func() error { return d.event(ctx, now, change) }
+	return func(out *protocol.Outputs) (err error) {
+		if out.NoInitialEvents != nil {
+			d.target.noInitialEvents.Store(true)
+			d.log.log(ctx, slog.LevelDebug, "the server has no streaming lists: reading pages from now on",
+				"cause", out.NoInitialEvents)
+		}
+		if out.Gap != (protocol.EmitGap{}) {
+			err = d.inTurn(ctx, func() error { return d.gap(out.Gap) })
+		}
+		if out.BeginSnapshot && err == nil {
+			err = d.inTurn(ctx, d.beginSnapshot)
+		}
+		if out.Listed.Fate != protocol.NoneListed && err == nil {
+			err = d.listed(ctx, out.Listed)
+		}
+		if out.EndSnapshot != protocol.NotEnded && err == nil {
+			err = d.endSnapshot(ctx, out.EndSnapshot)
+		}
+		if out.Event.Emit && err == nil {
+			if err = d.writeEventAhead(ctx, out.Event, peek); err == nil { // not in a turn: others need not wait
+				now = out.Event
+				err = d.inTurn(ctx, event)
+			}
+		}
+		if out.Reached.As != protocol.NoMilestone && err == nil {
+			err = d.reached(ctx, out.Reached)
+		}
+		return err
 	}
-	if out.Gap != nil {
-		err = d.inTurn(ctx, func() error { return d.gap(out.Gap) })
-	}
-	if out.BeginSnapshot && err == nil {
-		err = d.inTurn(ctx, d.beginSnapshot)
-	}
-	if out.Listed.Fate != protocol.NoneListed && err == nil {
-		err = d.listed(ctx, out.Listed)
-	}
-	if out.EndSnapshot != protocol.NotEnded && err == nil {
-		err = d.endSnapshot(ctx, out.EndSnapshot)
-	}
-	if out.Reached.As != protocol.NoMilestone && err == nil {
-		err = d.reached(ctx, out.Reached)
-	}
-	return err
 }
 
-func (d *delivery) gap(g *protocol.EmitGap) error {
+func (d *delivery) gap(g protocol.EmitGap) error {
 	if g.Gap.Reason == protocol.GapRewound {
 		d.index.Distrust()
 	}
 	d.infers = true
-	d.step = Step{Kind: Gap, Gap: &Break{
+	d.current = Event{Kind: Gap, Gap: &Break{
 		Reason: g.Gap.Reason, From: g.Gap.From, To: g.To, HistoryLost: g.HistoryLost,
 		Duration: time.Since(d.upToDateAt),
 	}}
@@ -92,7 +110,6 @@ func (d *delivery) gap(g *protocol.EmitGap) error {
 func (d *delivery) beginSnapshot() error {
 	// Until the snapshot ends, the index does not match any version.
 	d.report.resourceVersion("")
-	d.lastName = types.NamespacedName{}
 	d.pass()
 	d.index.BeginList()
 	return nil
@@ -146,19 +163,22 @@ func isOnlyEntered(o object, l protocol.Listed) bool {
 	return l.Quiet || l.Since != "" && protocol.NotAfter(o.ResourceVersion, l.Since)
 }
 
-// sawAll reports whether the pages before this one had all of its objects. For objects that the index does not have, it
-// relies on servers that list in the order of names.
-func (d *delivery) sawAll() bool {
-	all := true
+// notePage notes the names on a page, and reports whether the pages before it had all of its objects. For objects that
+// the index does not have, it relies on servers that list in the order of names.
+func (d *delivery) notePage(first bool) (duplicate bool) {
+	if first {
+		d.lastName = types.NamespacedName{}
+	}
+	duplicate = !first
 	for _, o := range d.inbox.page {
 		n, last := o.NamespacedName(), d.lastName
 		if cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
-			d.lastName, all = n, false
+			d.lastName, duplicate = n, false
 		} else if d.target.selects(o) && !d.index.Saw(n) {
-			all = false
+			duplicate = false
 		}
 	}
-	return all
+	return duplicate
 }
 
 func (d *delivery) endSnapshot(ctx context.Context, how protocol.Ending) error {
@@ -192,29 +212,17 @@ func (d *delivery) reached(ctx context.Context, r protocol.Reached) error {
 	return d.inTurn(ctx, func() error {
 		if kind == Synced {
 			d.log.log(ctx, slog.LevelDebug, "synced", "resourceVersion", r.Version)
-			d.upToDateAt = time.Now()
+			d.upToDate()
 			d.report.synced()
 		}
 		d.report.resourceVersion(r.Version)
-		d.step = Step{Kind: kind, ResourceVersion: r.Version}
+		d.current = Event{Kind: kind, ResourceVersion: r.Version}
 		return d.emit(false)
 	})
 }
 
-// events returns a function that delivers the event in the inbox, and forgets it. It serves all events of a watch,
-// because a new closure for each would take memory.
-func (d *delivery) events(ctx context.Context) func(protocol.Event) error {
-	var now protocol.Event
-	change := func(c index.Change) error { return d.change(ctx, c, d.inbox.event.object, false) }
-	deliver := func() error { return d.event(ctx, now, change) }
-	return func(e protocol.Event) error {
-		now = e
-		return d.inTurn(ctx, deliver)
-	}
-}
-
 // event delivers the event in the inbox, through change if the index has made something of it.
-func (d *delivery) event(ctx context.Context, e protocol.Event, change index.Deliver) error {
+func (d *delivery) event(ctx context.Context, e protocol.EmitEvent, change index.Deliver) error {
 	last := &d.inbox.event
 	d.movesTo = e.Version
 	defer func() { d.movesTo, *last = "", objectEvent{} }() // so that the object's memory can be freed
@@ -265,7 +273,7 @@ func (d *delivery) change(ctx context.Context, c index.Change, o object, listed 
 	if d.movesTo != "" && !inferred { // an inferred DELETED comes before the event of this version
 		d.report.resourceVersion(d.movesTo)
 	}
-	d.step = Step{
+	d.current = Event{
 		Kind: Kind(c.Kind), Object: o.body.decoded, JSON: o.body.json, Memory: o.body.memory,
 		ResourceVersion: o.resourceVersion(), Inferred: inferred,
 	}
@@ -275,20 +283,20 @@ func (d *delivery) change(ctx context.Context, c index.Change, o object, listed 
 	return context.Cause(ctx) // nil, or the index must make no further change
 }
 
-// emit emits the Step. mayBeKnown says that it is the ADDED of an object that an earlier run may have delivered.
+// emit emits the Event. mayBeKnown says that it is the ADDED of an object that an earlier run may have delivered.
 func (d *delivery) emit(mayBeKnown bool) error {
-	d.step.Namespace = d.report.namespace
+	d.current.Namespace = d.report.namespace
 	if d.progress != nil {
 		if mayBeKnown {
 			d.progress.MayBeKnown()
 		}
-		d.step.Mark = d.progress.Mark(d.report.point())
+		d.current.Mark = d.progress.Mark(d.report.point())
 	}
-	defer func() { d.step = Step{} }() // so that the object's memory can be freed
-	return d.door.Emit(&d.step)
+	defer func() { d.current = Event{} }() // so that the object's memory can be freed
+	return d.door.Emit(&d.current)
 }
 
-// pass records a change of the position or the index that comes without a Step.
+// pass records a change of the position or the index that comes without an Event.
 func (d *delivery) pass() {
 	if d.progress != nil {
 		d.progress.Pass(d.report.point())
@@ -321,7 +329,7 @@ func (d *delivery) writePageAhead(ctx context.Context, page []object, l protocol
 // writeEventAhead writes to the checkpoint what must be there before the event in the inbox is delivered: the version
 // of SYNCED, if it is acked, and the object, if it is new. If the object requires a commit, the new objects of later
 // events that have already arrived share it: peek puts them into the inbox.
-func (d *delivery) writeEventAhead(ctx context.Context, e protocol.Event, peek func()) error {
+func (d *delivery) writeEventAhead(ctx context.Context, e protocol.EmitEvent, peek func()) error {
 	if err := d.progress.WriteVersion(ctx); err != nil {
 		return err
 	}

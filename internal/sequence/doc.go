@@ -1,13 +1,17 @@
 // Package sequence makes one sequence of the lists and watches of a resource, in one namespace or across the cluster.
-// Package stream makes Events of its [Step]s, and one sequence of those of several namespaces.
+// Package stream makes its Events of this package's, and one sequence of those of several namespaces.
 //
-// A [Worker] has five rooms and a protocol.State. No room has a name by which it could reach into another one:
+// A [Worker] has a protocol.State and five rooms:
 //
 //	requests   sends requests, and puts the objects that arrive into the inbox
 //	inbox      has what arrived and is not decided
 //	pacing     says when the next request may be sent, and when to give up
-//	delivery   takes objects from the inbox, compares them with the index, and emits Steps with their marks
-//	report     has what Status and Position show
+//	delivery   takes objects from the inbox, compares them with the index, and emits Events with their marks
+//	report     has what Status and Position show; the other rooms write it
+//
+// The inbox and the report are shared, and hold nothing of the other rooms. requests, pacing and delivery do not know
+// each other: what one has to ask another (whether the index has a name, which events have arrived), it is given as a
+// function.
 //
 // Nothing here decides which request follows an answer: that is package protocol.
 package sequence

@@ -20,7 +20,7 @@ var (
 	errUnreadable = errors.New("the server sent an unreadable event")
 )
 
-// failure classifies an error for the protocol, by types and codes, never by messages.
+// failure classifies an error for the protocol, by types and codes. (Only errorOf has to look at a message.)
 func failure(err error) protocol.Failure {
 	f := protocol.Failure{Err: err}
 	if err == nil {

@@ -34,7 +34,7 @@ type object struct {
 	verdict         client.Verdict // of Config.Select, if it was called before the object was decoded
 }
 
-// body is an object as a Step has it: decoded, or as JSON.
+// body is an object as an Event has it: decoded, or as JSON.
 type body struct {
 	decoded *unstructured.Unstructured
 	json    []byte

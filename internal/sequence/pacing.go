@@ -42,6 +42,7 @@ type pacing struct {
 // health records when requests succeeded and failed.
 type health struct {
 	failedFor time.Duration // time spent on failed requests and waits since a watch last was healthy
+	cause     error         // of the last wait
 	warned    bool          // a failure was logged, and no recovery since
 
 	recovered   <-chan struct{} // closed when a request of any Stream of the client succeeds again
@@ -49,6 +50,9 @@ type health struct {
 	inVain      int             // retries because of that which failed, since the watch last was healthy
 	ignoreUntil time.Time       // until then, waits do not end because of that
 }
+
+// restart prepares for a run.
+func (p *pacing) restart() { p.health = health{} }
 
 // healthy says that the watch is healthy.
 func (p *pacing) healthy() { p.health.failedFor, p.health.inVain = 0, 0 }
@@ -90,7 +94,7 @@ func (p *pacing) request(
 	answer, err := pace.None, error(nil)
 	defer func() { p.health.recovered = p.shared.Done(r, answer, err) }()
 	if paced.Err() != nil && ctx.Err() == nil { // GiveUpAfter is over: the wait that follows ends the run
-		return protocol.Failed{Cause: failure(cmp.Or(delay.Cause, p.report.get().Cause))}
+		return protocol.Failed{Cause: failure(cmp.Or(delay.Cause, p.health.cause))}
 	}
 	in, took := send()
 	if _, failed := in.(protocol.Failed); failed {
@@ -132,7 +136,7 @@ func (p *pacing) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
 	}
 	began := time.Now()
 	p.report.waiting(s, began.Add(d))
-	h.warned = true
+	h.warned, h.cause = true, s.Cause.Err
 	p.log.log(ctx, slog.LevelWarn, "trying again after a failure", "after", d, "error", s.Cause.Err)
 	recovered := h.recovered // nil if the server has refused the request
 	if s.Cause.RetryAfter > 0 {

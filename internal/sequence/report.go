@@ -47,11 +47,11 @@ type report struct {
 
 	mu     sync.Mutex
 	status Status
-	place  place
+	extent extent
 }
 
-// place is how far the sequence has been delivered, together with Status.ResourceVersion.
-type place struct {
+// extent says how much has been delivered, together with Status.ResourceVersion.
+type extent struct {
 	begun   bool // something of this namespace, or the cluster, has been delivered
 	partial bool // objects may exist that the index does not know
 	unclean bool // more may have been delivered than the index knows
@@ -59,12 +59,12 @@ type place struct {
 }
 
 // restart makes a report for a new run that begins at a version.
-func (r *report) restart(version string, at place) {
+func (r *report) restart(version string, at extent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at.begun = at.begun || version != ""
 	r.status = Status{State: Idle, Namespace: r.namespace, ResourceVersion: version, Since: time.Now()}
-	r.place = at
+	r.extent = at
 }
 
 // state reports any State but Waiting. During a retry it keeps the failure in the Status, unless something has
@@ -138,29 +138,29 @@ func (r *report) set(next Status) {
 func (r *report) synced() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.Synced, r.place.rewound = true, false
+	r.status.Synced, r.extent.rewound = true, false
 }
 
 // rewound reports that the server has gone back in time.
 func (r *report) rewound() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.place.rewound = true
+	r.extent.rewound = true
 }
 
 // resourceVersion reports the version up to which everything has been delivered; empty within a snapshot.
 func (r *report) resourceVersion(rv string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.ResourceVersion, r.place.begun = rv, true
+	r.status.ResourceVersion, r.extent.begun = rv, true
 }
 
 // position reports the version up to which everything has been delivered, and what the index may lack.
 func (r *report) position(rv string, partial, unclean bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.ResourceVersion, r.place.partial, r.place.unclean = rv, partial, unclean
-	r.place.begun = r.place.begun || rv != ""
+	r.status.ResourceVersion, r.extent.partial, r.extent.unclean = rv, partial, unclean
+	r.extent.begun = r.extent.begun || rv != ""
 }
 
 func (r *report) get() Status {
@@ -175,14 +175,14 @@ func (r *report) get() Status {
 func (r *report) point() (rv string, partial bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.status.ResourceVersion, r.place.partial
+	return r.status.ResourceVersion, r.extent.partial
 }
 
 // unclean reports whether more may have been delivered than the index knows.
 func (r *report) unclean() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.place.unclean
+	return r.extent.unclean
 }
 
 // delivered returns what has been delivered, without the objects.
@@ -190,10 +190,10 @@ func (r *report) delivered() checkpoint.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := checkpoint.Position{
-		ResourceVersions: map[string]string{}, Partial: r.place.partial, Rewound: r.place.rewound,
-		Unclean: r.place.unclean,
+		ResourceVersions: map[string]string{}, Partial: r.extent.partial, Rewound: r.extent.rewound,
+		Unclean: r.extent.unclean,
 	}
-	if r.place.begun {
+	if r.extent.begun {
 		p.ResourceVersions[r.namespace] = r.status.ResourceVersion
 	}
 	return p

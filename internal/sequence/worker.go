@@ -51,7 +51,7 @@ func New(t *Target, r *Run, namespace string, d Door) *Worker {
 		target: t, door: d, log: log, inbox: &w.inbox, index: known, progress: progress, report: &w.report,
 		bookmarks: r.Bookmarks, everyBookmark: r.EveryBookmark,
 	}
-	w.report.restart("", place{})
+	w.report.restart("", extent{})
 	return w
 }
 
@@ -61,7 +61,7 @@ func (w *Worker) Enter(o checkpoint.Object) { w.delivery.index.Enter(entryOf(o))
 // Stand says where the Worker stands before it runs for the first time: at p, whose Objects are not entered.
 func (w *Worker) Stand(p *checkpoint.Position) {
 	rv, begun := p.ResourceVersions[w.report.namespace]
-	w.report.restart(rv, place{begun: begun, partial: p.Partial, unclean: p.Unclean, rewound: p.Rewound})
+	w.report.restart(rv, extent{begun: begun, partial: p.Partial, unclean: p.Unclean, rewound: p.Rewound})
 }
 
 // Begin lets the next Run begin at from. It takes over the Objects of its Position.
@@ -75,11 +75,11 @@ func (w *Worker) Begin(from Origin) {
 		b = w.beginningAt(from)
 		_, begun = p.ResourceVersions[w.report.namespace]
 	}
-	rules := w.target.rules(w.run.Rules, from)
-	w.pacing.health = health{}
-	w.delivery.upToDateAt = time.Now()
+	rules := w.target.rules(w.run, from)
+	w.pacing.restart()
+	w.delivery.upToDate()
 	w.report.restart(b.Version,
-		place{begun: begun && !b.Moved, partial: rules.Partial, unclean: rules.Unclean, rewound: b.Rewound})
+		extent{begun: begun && !b.Moved, partial: rules.Partial, unclean: rules.Unclean, rewound: b.Rewound})
 	w.state = protocol.Start(rules, b)
 }
 
@@ -148,6 +148,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	defer w.pacing.endSlot()
 	defer w.requests.dropPageAhead()
 	w.reportState(ctx, nil, nil, w.state)
+	carry := w.delivery.carrier(ctx, w.requests.peek)
 	for {
 		if end, ok := w.state.(protocol.Stopped); ok {
 			return w.target.Errors.End(end)
@@ -155,21 +156,21 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		if err := w.pacing.takeSlot(ctx, w.state); err != nil {
 			return err
 		}
-		in, err := w.perform(ctx)
+		in, err := w.perform(ctx, carry)
 		switch {
 		case err != nil:
 			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx) // in only reflects the cancellation
 		}
-		if err = w.step(ctx, in); err != nil {
+		if err = w.step(ctx, in, carry); err != nil {
 			return err
 		}
 	}
 }
 
 // step goes on to the next State, and carries out the Outputs on the way there.
-func (w *Worker) step(ctx context.Context, in protocol.Input) error {
+func (w *Worker) step(ctx context.Context, in protocol.Input, carry carryOut) error {
 	w.noteHealth(in)
 	next, out := protocol.Step(w.state, in)
 	switch next.(type) {
@@ -186,7 +187,7 @@ func (w *Worker) step(ctx context.Context, in protocol.Input) error {
 			w.requests.readPageAhead(ctx, s.Token(), w.pacing.timeout(pageTimeout, s.Memory.Failures()))
 		}
 	}
-	if err := w.delivery.outputs(ctx, out); err != nil {
+	if err := carry(&out); err != nil {
 		return err
 	}
 	if m, ok := protocol.Recall(next); ok {
@@ -197,9 +198,9 @@ func (w *Worker) step(ctx context.Context, in protocol.Input) error {
 }
 
 // perform does what the State requires and returns the result. While it delivers events, the State moves.
-func (w *Worker) perform(ctx context.Context) (protocol.Input, error) {
+func (w *Worker) perform(ctx context.Context, carry carryOut) (protocol.Input, error) {
 	if s, ok := w.state.(protocol.Streaming); ok {
-		return w.deliverEvents(ctx, s)
+		return w.deliverEvents(ctx, s, carry)
 	}
 	defer w.pacing.awaiting()()
 	m, _ := protocol.Recall(w.state)
@@ -209,7 +210,7 @@ func (w *Worker) perform(ctx context.Context) (protocol.Input, error) {
 			return w.requests.list(ctx, s.Token(), w.pacing.timeout(pageTimeout, m.Failures()))
 		})
 		if page, ok := in.(protocol.Page); ok {
-			page.Duplicate = w.delivery.sawAll() && s.Token() != ""
+			page.Duplicate = w.delivery.notePage(s.Token() == "")
 			in = page
 		}
 		return in, nil
@@ -226,34 +227,23 @@ func (w *Worker) perform(ctx context.Context) (protocol.Input, error) {
 	case protocol.Waiting:
 		return w.pacing.wait(ctx, s), nil
 	}
-	return nil, nil
+	return nil, nil // protocol.Step makes an error of it
 }
 
-// deliverEvents delivers the events of the watch until it receives another Input.
-func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming) (protocol.Input, error) {
+// deliverEvents delivers the events of the watch until it receives another Input. It does for each event what step
+// does, without an allocation.
+func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming, carry carryOut) (protocol.Input, error) {
 	defer func() { w.state = s }()
-	deliver := w.delivery.events(ctx)
+	var out protocol.Outputs
 	for {
 		f, other := w.requests.receive(ctx, w.target.Requests.IdleTimeout, s.Memory.Version(), s.MaySkip())
 		if ctx.Err() != nil || other != nil {
 			return other, nil
 		}
 		w.noteUpToDate()
-		var out protocol.Outputs
 		s, out = s.Frame(f)
-		if out.Event.Emit {
-			// Not in a turn: others need not wait.
-			if err := w.delivery.writeEventAhead(ctx, out.Event, w.requests.peek); err != nil {
-				return nil, err
-			}
-			if err := deliver(out.Event); err != nil {
-				return nil, err
-			}
-		}
-		if out.Reached.As != protocol.NoMilestone {
-			if err := w.delivery.reached(ctx, out.Reached); err != nil {
-				return nil, err
-			}
+		if err := carry(&out); err != nil {
+			return nil, err
 		}
 		w.delivery.moved(s.Memory)
 	}
@@ -291,7 +281,7 @@ func (w *Worker) noteHealth(in protocol.Input) {
 }
 
 func (w *Worker) noteUpToDate() {
-	w.delivery.upToDateAt = time.Now()
+	w.delivery.upToDate()
 	w.pacing.healthy()
 }
 
@@ -300,8 +290,8 @@ func (w *Worker) noteUpToDate() {
 // that are not watched now, or whose watch is not open, are marked, too.
 func (w *Worker) markRewound(ctx context.Context, next protocol.State, out protocol.Outputs) error {
 	m, _ := protocol.Recall(next)
-	rewound := m.Rewound() || out.Gap != nil && out.Gap.Gap.Reason == protocol.GapRewound
-	if end, ok := next.(protocol.Stopped); ok && end.Gap != nil { // FailOnGap
+	rewound := m.Rewound() || out.Gap.Gap.Reason == protocol.GapRewound
+	if end, ok := next.(protocol.Stopped); ok { // FailOnGap
 		rewound = rewound || end.Gap.Reason == protocol.GapRewound
 	}
 	if !rewound {

@@ -30,6 +30,8 @@ type place struct {
 type ref uint16
 
 const (
+	// The first two have entries, too, so that no caller has to ask: what is noted there is only a guess for the next
+	// text, as with any entry.
 	nothing  ref = iota // no entry, or a key without one
 	root                // stands for the key of an object that is not within another one
 	firstRef            // of the entries of texts

@@ -32,7 +32,7 @@ type Action struct {
 	Resources              Resources
 }
 
-// The actions of the script language. A new one also needs a case in Server.do of package script or in Door.Do, and
+// The actions of the script language. A new one also needs a case in Server.do of package apiserver or in Door.Do, and
 // a line in the documentation.
 var (
 	serverActions = []string{ // no resource may be named

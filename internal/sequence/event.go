@@ -9,7 +9,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 )
 
-// Kind is the type of a Step, with the values of stream.Type.
+// Kind is the type of an Event, with the values of stream.Type.
 type Kind string
 
 const (
@@ -21,8 +21,8 @@ const (
 	Gap      Kind = "GAP"
 )
 
-// Step is one step of the sequence: what a stream.Event is made of.
-type Step struct {
+// Event is what a stream.Event is made of.
+type Event struct {
 	Kind            Kind
 	Namespace       string // of the Worker
 	Object          *unstructured.Unstructured
