@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -140,53 +139,6 @@ func TestClosedFakeWatchIsComparedByContent(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
-}
-
-func TestFakeKeepsItsObjects(t *testing.T) {
-	// The fake delivers its own objects when it replays them. Callers may change an event's object, but not the
-	// fake's.
-	synctest.Test(t, func(t *testing.T) {
-		c := fakeClient()
-		w := c.Resource(widgets().GroupVersionResource).Namespace("default")
-		once := true
-		c.PrependReactor("list", "widgets", func(clienttesting.Action) (bool, runtime.Object, error) {
-			if once {
-				once = false // created between the list and the watch, so the fake replays it
-				go func() { must(t)(w.Create(t.Context(), widget("default", "a", "red"), metav1.CreateOptions{})) }()
-			}
-			return false, nil, nil
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		for ev, err := range newStream(t, slowWatch{c}, nil).Events(ctx) {
-			if err == nil && ev.Object != nil {
-				ev.Object.SetName("changed")
-			}
-		}
-		if _, err := w.Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
-			t.Error(err)
-		}
-		got, err := w.List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(got.Items) != 1 || got.Items[0].GetName() != "a" {
-			t.Errorf("the fake now lists %+v, %v", got, err)
-		}
-	})
-}
-
-// slowWatch delays each watch until every other goroutine waits.
-type slowWatch struct{ dynamic.Interface }
-
-func (s slowWatch) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
-	return slowResource{s.Interface.Resource(r)}
-}
-
-type slowResource struct {
-	dynamic.NamespaceableResourceInterface
-}
-
-func (s slowResource) Watch(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-	time.Sleep(time.Second) // in a synctest bubble, it ends once all others wait
-	return s.NamespaceableResourceInterface.Watch(ctx, o)
 }
 
 // watchWith returns a Stream on a fake that answers every watch with f.
@@ -356,6 +308,37 @@ func TestStreamAppliesSelectorsOnAFake(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
+		})
+	}
+}
+
+// TestDeliveredObjectIsNotTheFakes: a test double keeps the object that it sends, and the loop may change the event's.
+func TestDeliveredObjectIsNotTheFakes(t *testing.T) {
+	for _, mode := range []stream.ObjectsMode{stream.Full, stream.Metadata} {
+		synctest.Test(t, func(t *testing.T) {
+			kept := widget("default", "b", "blue")
+			kept.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "test"}})
+			want := kept.DeepCopy()
+			c := fakeClient()
+			c.PrependWatchReactor("*", func(clienttesting.Action) (bool, apiwatch.Interface, error) {
+				f := apiwatch.NewFakeWithChanSize(1, false)
+				f.Add(kept)
+				return true, f, nil
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			delivered := 0
+			for ev, err := range newStream(t, c, &setup{Options: stream.Options{Objects: mode}}).Events(ctx) {
+				if err == nil && ev.Object != nil {
+					delivered++
+					ev.Object.SetLabels(nil)
+					ev.Object.SetName("changed")
+				}
+			}
+			if diff := cmp.Diff(want, kept); diff != "" || delivered != 1 {
+				t.Errorf("%q: %d objects are delivered, want 1, and the fake's is changed (-want +got):\n%s",
+					mode, delivered, diff)
 			}
 		})
 	}

@@ -210,7 +210,7 @@ func (l *ledger) status() (unacked int, oldest time.Time, uncommitted bool) {
 			oldest = first.delivered
 		}
 	}
-	return l.waiting.unacked, oldest, l.next.dirty || l.next.committing
+	return l.waiting.unapplied, oldest, l.next.dirty || l.next.committing
 }
 
 // take returns what there is to commit. The next call of the committer is committed.
@@ -286,7 +286,7 @@ func (l *ledger) isDone() bool {
 }
 
 // isAllAcked reports whether no more events are delivered, and every delivered one is acked.
-func (l *ledger) isAllAcked() bool { return l.phase >= ended && l.waiting.unacked == 0 }
+func (l *ledger) isAllAcked() bool { return l.phase >= ended && l.waiting.unapplied == 0 }
 
 // end says that no more events are delivered.
 func (l *ledger) end() {

@@ -30,7 +30,7 @@ type snapshot struct {
 // entry is what a ledger has of a mark: of an event, or of a pass, which has no event to ack.
 type entry struct {
 	point      point     // where the low-water mark is after this entry
-	changes    []Change  // usually one, stored in the field one
+	changes    []Change  // usually that of the event's object, stored in one; also none, or those of other objects
 	one        [1]Change // saves an allocation
 	delivered  time.Time // zero for a pass
 	mayBeKnown bool      // the event is the ADDED of an object that an earlier run may have delivered

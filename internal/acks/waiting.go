@@ -12,8 +12,9 @@ import (
 // waiting are the entries of all lines that are not applied: their changes are not part of the next commit yet.
 type waiting struct {
 	pending map[objects.ID]queue
-	unacked int // events
-	next    *draft
+	// unapplied is the number of events: those that are not acked, and acked ones behind an earlier one that is not.
+	unapplied int
+	next      *draft
 }
 
 // queue has the entries with a change of one object, in the order of delivery.
@@ -26,7 +27,7 @@ type queue struct {
 func (w *waiting) append(ln *line, e *entry, version string, partial bool) {
 	ln.append(e, version, partial)
 	if !e.delivered.IsZero() {
-		w.unacked++
+		w.unapplied++
 	}
 	for _, c := range e.changes {
 		q := w.pending[c.ID]
@@ -88,7 +89,7 @@ func (w *waiting) apply(e *entry) {
 	changes := e.changes
 	e.changes = nil
 	if !e.delivered.IsZero() {
-		w.unacked--
+		w.unapplied--
 		w.next.applied++
 		w.next.deferred = false
 	}
@@ -136,7 +137,7 @@ func (w *waiting) cancel(ln *line, e, newer *entry) (dirty bool) {
 func (w *waiting) drop(ln *line, e *entry) (dirty bool) {
 	e.acked = true
 	if !e.delivered.IsZero() {
-		w.unacked--
+		w.unapplied--
 		e.delivered = time.Time{}
 	}
 	if ln.first == e {

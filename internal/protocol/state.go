@@ -97,7 +97,8 @@ type Memory struct {
 // place is how far the sequence has been delivered.
 type place struct {
 	version string // everything up to here has been delivered
-	gap     Gap    // found, but not emitted yet; zero for none
+	// gap was found (relist, rejectStale), and is emitted when the next snapshot begins (beginSnapshot). Zero: none.
+	gap     Gap
 	minimum string // the version of the snapshot that is being delivered, as far as it is known
 	since   string // with Rules.Partial: the caller may know objects that are not newer than this
 
@@ -159,22 +160,3 @@ type Rules struct {
 	InitialEvents     bool // streaming lists are wanted, and the server seems to have them
 	NoProbe           bool // lists say nothing about watches, as with client-go's fakes
 }
-
-// Gap is a break in the sequence.
-type Gap struct {
-	Reason Reason
-	From   string // resourceVersion up to which everything has been delivered
-}
-
-// Reason is the cause of a Gap.
-type Reason string
-
-// The reasons are documented in package stream.
-const (
-	GapExpired     Reason = "expired"
-	GapRewound     Reason = "rewound"
-	GapPoison      Reason = "poison"
-	GapUnversioned Reason = "unversioned"
-	GapRestarted   Reason = "restarted"
-	GapScope       Reason = "scope"
-)

@@ -77,6 +77,25 @@ type Outputs struct {
 	Reached Reached
 }
 
+// Gap is a break in the sequence.
+type Gap struct {
+	Reason Reason
+	From   string // resourceVersion up to which everything has been delivered
+}
+
+// Reason is the cause of a Gap.
+type Reason string
+
+// The reasons are documented in package stream.
+const (
+	GapExpired     Reason = "expired"
+	GapRewound     Reason = "rewound"
+	GapPoison      Reason = "poison"
+	GapUnversioned Reason = "unversioned"
+	GapRestarted   Reason = "restarted"
+	GapScope       Reason = "scope"
+)
+
 // EmitGap is a GAP to emit. To is the version of the snapshot that follows, if it is known.
 type EmitGap struct {
 	Gap         Gap

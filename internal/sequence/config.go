@@ -96,9 +96,9 @@ type Errors struct {
 }
 
 var (
-	// ErrLeft ends a run whose loop was left.
+	// ErrLeft ends a run whose loop was left. Like ErrStopped it is no error to the caller of the Stream.
 	ErrLeft = errors.New("the loop was left")
-	// ErrStopped ends a run that was stopped.
+	// ErrStopped ends a run of a Stream that was stopped.
 	ErrStopped = errors.New("stopped")
 )
 

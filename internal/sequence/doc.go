@@ -13,5 +13,7 @@
 // each other: what one has to ask another (whether the index has a name, which events have arrived), it is given as a
 // function.
 //
+// What all rooms mean by an object, and how one is received and copied, is in object.go.
+//
 // Nothing here decides which request follows an answer: that is package protocol.
 package sequence

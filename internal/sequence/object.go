@@ -89,7 +89,7 @@ func (t *Target) accept(o *unstructured.Unstructured, raw decode.Raw) (object, e
 		}
 		accepted = received(o)
 	case t.Fake:
-		accepted = receivedFromFake(o)
+		accepted = receivedWithoutVersion(o)
 	default:
 		accepted = received(o)
 	}
@@ -112,12 +112,12 @@ func received(o *unstructured.Unstructured) object {
 	if id := identify(o); id.ResourceVersion != "" {
 		return object{body: body{decoded: o}, Version: id}
 	}
-	return receivedFromFake(o)
+	return receivedWithoutVersion(o)
 }
 
-// receivedFromFake returns an object from client-go's fake. The fake does not set resourceVersions, so a hash of the
-// content identifies the state; and it returns the objects that it stores, so they are copied.
-func receivedFromFake(o *unstructured.Unstructured) object {
+// receivedWithoutVersion returns an object without a resourceVersion, as client-go's fake sends it. A hash of the content
+// identifies its state. The fake sends the objects that it stores, so they are copied.
+func receivedWithoutVersion(o *unstructured.Unstructured) object {
 	id := identify(o)
 	id.ResourceVersion = hash(o)
 	return object{body: body{decoded: copyJSON(o)}, Version: id}

@@ -28,6 +28,9 @@ const (
 	// it first (priority and fairness).
 	openTimeout  = 30 * time.Second
 	probeTimeout = 15 * time.Second
+	// probeLimit is how many objects a probe requests. The first page of a list requests more, unless such a page was
+	// too large: by that, tests distinguish them (script.ProbeLimit).
+	probeLimit = 1
 	// markerTimeout limits how long a streaming list may be silent at a time, streamedTimeout how long in all. After
 	// that the Stream assumes that the bookmark at its end will never arrive.
 	markerTimeout   = 10 * time.Second
@@ -80,7 +83,7 @@ func (r *requests) page(token string) metav1.ListOptions {
 
 // probe lists one object, for the resourceVersion of the list.
 func (r *requests) probe(ctx context.Context, timeout time.Duration) (protocol.Input, time.Duration) {
-	a := r.requestPage(ctx, metav1.ListOptions{Limit: 1}, timeout)
+	a := r.requestPage(ctx, metav1.ListOptions{Limit: probeLimit}, timeout)
 	var in protocol.Input = protocol.Failed{Cause: failure(a.err)}
 	if a.err == nil {
 		in = protocol.Page{Version: a.list.GetResourceVersion()}

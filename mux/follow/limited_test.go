@@ -33,7 +33,7 @@ func manyNamespaces(t *testing.T, n int, qps float32, served ...gvr.Resource) *f
 func (f *follower) checks(from time.Time) (times []time.Duration) {
 	for _, q := range f.srv.Requests() {
 		isCheck := strings.HasPrefix(q.Resource, "selfsubject") ||
-			q.Verb == "list" && q.Limit == 1 && q.Namespace != "n0001"
+			q.IsProbe() && q.Namespace != "n0001"
 		if isCheck && !q.At.Before(from) {
 			times = append(times, q.At.Sub(from))
 		}

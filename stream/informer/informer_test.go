@@ -122,7 +122,7 @@ func TestHandlers(t *testing.T) {
 // snapshots counts the snapshots that were requested.
 func snapshots(srv *streamtest.Server) (n int) {
 	for _, q := range srv.Requests() {
-		if q.SendInitialEvents || q.Verb == "list" && q.Limit != 1 {
+		if q.SendInitialEvents || q.Verb == "list" && !q.IsProbe() {
 			n++
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/door"
+	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/script"
 	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver/store"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -53,6 +54,9 @@ type Request struct {
 	// Code is the HTTP status of the answer: 0 until there is one, and if the connection was refused or broken before.
 	Code int
 }
+
+// IsProbe reports whether the request is a list of one object, as a Stream sends it before it resumes a watch.
+func (r Request) IsProbe() bool { return r.Verb == "list" && r.Limit == script.ProbeLimit }
 
 // At returns what existed at a version in an epoch, from 0 to len(Rewinds). A version after the last one of the epoch
 // means the end of the epoch. In any other epoch, or at what is not a version, nothing existed.

@@ -175,7 +175,7 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request) (*answer, *script.F
 	d.conns[c] = struct{}{}
 	return &answer{d, c, q}, d.script.FaultFor(script.Request{
 		Verb: row.Verb, Resource: q.name, Namespace: row.Namespace,
-		Page: row.Continue != "", Probe: row.Limit == 1, Initial: row.Initial(),
+		Page: row.Continue != "", Probe: row.Limit == script.ProbeLimit, Initial: row.Initial(),
 	})
 }
 

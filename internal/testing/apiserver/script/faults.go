@@ -8,10 +8,13 @@ import (
 // class is a set of kinds of requests, as the script names them.
 type class int
 
+// ProbeLimit is the limit of the lists that are no snapshots but probes, as a Stream sends them (package sequence).
+const ProbeLimit = 1
+
 const (
 	classList    class = 1 << iota // the first page of a list
 	classPage                      // a list with a continue token
-	classProbe                     // a list with limit=1
+	classProbe                     // a list of ProbeLimit objects
 	classWatch                     // a watch without sendInitialEvents
 	classInitial                   // a watch with it
 	classGet
