@@ -115,8 +115,8 @@ func received(o *unstructured.Unstructured) object {
 	return receivedWithoutVersion(o)
 }
 
-// receivedWithoutVersion returns an object without a resourceVersion, as client-go's fake sends it. A hash of the content
-// identifies its state. The fake sends the objects that it stores, so they are copied.
+// receivedWithoutVersion returns an object that has no resourceVersion, as client-go's fake sends it: a hash of the
+// content identifies its state. The fake sends the objects that it stores, so they are copied.
 func receivedWithoutVersion(o *unstructured.Unstructured) object {
 	id := identify(o)
 	id.ResourceVersion = hash(o)
