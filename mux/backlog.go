@@ -6,8 +6,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// backlog is what waits for the loop, and the loop's wait for it. It alone changes the buffers of the sources. The
-// callers of its methods hold sourceSet.mu.
+// backlog is what waits for the loop, and the loop's wait for it. The callers of its methods, and of those of a buffer,
+// hold sourceSet.mu.
 type backlog struct {
 	ready  ring[*source] // sources with a queue, in the order of their turns; the queue may have been purged since
 	bytes  int64         // of the sources that block
@@ -55,7 +55,7 @@ func (b *backlog) schedule(s *source) {
 	}
 }
 
-// take moves the next item to a place, and returns its source. If there is none, it returns nil, and expects the loop
+// take moves the next item to it, and returns its source. If there is none, it returns nil, and expects the loop
 // to wait.
 func (b *backlog) take(it *item) *source {
 	for b.ready.n > 0 {
@@ -88,6 +88,18 @@ func (b *backlog) admit(s *source, force bool) {
 	s.buffer.room <- struct{}{}
 }
 
+// keep queues an item, perhaps the blocked one, for the next run, although this one ends, if the source resumes then.
+// SYNCED is not kept: the next run delivers another one.
+func (b *backlog) keep(s *source, it *item) {
+	s.buffer.blocked = nil
+	switch {
+	case !s.resumes() || s.removed:
+		s.discarded = true
+	case it.event.Type != stream.Synced:
+		b.enqueue(s, it)
+	}
+}
+
 // purge discards the queue of a source and its blocked item. It reports whether there was an event.
 func (b *backlog) purge(s *source) bool {
 	events := s.buffer.load().events > 0 || s.buffer.blocked != nil
@@ -106,6 +118,30 @@ func (b *backlog) notify() {
 		b.wake.Send()
 	}
 }
+
+// buffer holds the events of a source that wait for the loop. Only its methods, its queue and the backlog change it.
+type buffer struct {
+	queue                   // embedded because a buffer is used as one
+	latest    coalescing    // shared with a latestQueue
+	scheduled bool          // the source is in backlog.ready
+	blocked   *item         // does not fit into the queue; the worker waits
+	room      chan struct{} // receives when what was blocked has been queued; of capacity one
+}
+
+// reset prepares for a run. With keep, what waits stays.
+func (b *buffer) reset(o Overflow, keep bool) {
+	before := *b
+	*b = buffer{queue: &blockQueue{}, room: make(chan struct{}, 1)}
+	switch {
+	case keep && before.queue != nil && before.load().items > 0:
+		b.queue, b.latest.again = before.queue, before.latest.again
+	case o == Latest:
+		b.queue = newLatestQueue(&b.latest)
+	}
+}
+
+// restart is called before the source is started again in a run.
+func (b *buffer) restart() { b.latest.again = true }
 
 // item is an event, or the end of its source.
 type item struct {
@@ -161,7 +197,7 @@ func (r *ring[T]) push(one T) {
 	r.n++
 }
 
-// pop moves the first item to a place. The ring must not be empty.
+// pop moves the first item to to. The ring must not be empty.
 func (r *ring[T]) pop(to *T) {
 	var none T
 	*to = r.items[r.first]

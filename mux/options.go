@@ -101,11 +101,7 @@ func (e *SourceError) Error() string { return fmt.Sprintf("mux: source %q failed
 
 func (e *SourceError) Unwrap() error { return e.Err }
 
-const (
-	defaultEvents = 100
-	defaultBytes  = 64 << 20
-	defaultLists  = 16
-)
+const defaultEvents, defaultBytes, defaultLists = 100, 64 << 20, 16
 
 // check returns a copy of o with its defaults filled in.
 func (o *Options) check() (Options, error) {

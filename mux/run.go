@@ -38,7 +38,7 @@ const (
 	stopping
 )
 
-var errStopped, errLeft = errors.New("stopped"), errors.New("the loop was left")
+var errStopped, errLeft, errOver = errors.New("stopped"), errors.New("the loop was left"), errors.New("the run is over")
 
 // begin starts what runs beside the loop, until ctx ends. Its caller holds sourceSet.mu.
 func (r *activeRun) begin(ctx context.Context) {
@@ -96,10 +96,12 @@ func (r *activeRun) starter(ctx context.Context) func(*source, time.Duration) {
 func (r *activeRun) loop(ctx context.Context, yield func(stream.Event, error) bool) error {
 	var it item
 	for {
-		s, over := r.next(ctx, &it)
+		s, err := r.next(ctx, &it)
 		switch {
-		case over:
-			return it.err
+		case err == errOver:
+			return nil
+		case err != nil:
+			return err
 		case s == nil:
 			select {
 			case <-r.sources.backlog.wake:
@@ -115,44 +117,44 @@ func (r *activeRun) loop(ctx context.Context, yield func(stream.Event, error) bo
 	}
 }
 
-// next takes what the loop handles next: an event, or the failure of a source. It returns nil if the loop has to wait,
-// and reports whether the run is over, perhaps with the error of the item.
-func (r *activeRun) next(ctx context.Context, it *item) (s *source, over bool) {
-	all := r.sources
-	all.mu.Lock()
-	defer all.mu.Unlock()
+// next takes what the loop handles next: an event, or the failure of a source. It returns no source if the loop has to
+// wait, and an error if the run ends: errOver if it ends without one.
+func (r *activeRun) next(ctx context.Context, it *item) (*source, error) {
+	r.sources.mu.Lock()
+	defer r.sources.mu.Unlock()
 	*it = item{}
 	switch {
 	case r.ending == stopping:
-		return nil, true
+		return nil, errOver
 	case ctx.Err() != nil:
-		it.err = context.Cause(ctx)
-		return nil, true
+		return nil, context.Cause(ctx)
 	case r.err != nil && r.ending == notEnding:
-		it.err = r.err
-		return nil, true
+		return nil, r.err
 	}
 	for {
-		s = all.backlog.take(it)
-		switch {
+		switch s := r.sources.backlog.take(it); {
 		case s == nil && r.isOver():
-			*it = item{}
-			return nil, true
-		case s == nil:
-			return nil, false
-		case it.end && it.run != s.worker.number:
-			continue // it ended in an earlier run of the Mux
-		case it.end:
-			if all.end(s, it.err); it.err == nil || r.ending != notEnding {
-				continue
-			}
-		case it.event.Type == stream.Synced:
-			s.progress.synced = true
-		case it.event.Type == stream.Gap:
-			s.progress.synced = false
+			return nil, errOver
+		case s == nil, r.record(s, it):
+			return s, nil
 		}
-		return s, false
 	}
+}
+
+// record records an item that was taken. It reports whether the loop has to handle it.
+func (r *activeRun) record(s *source, it *item) bool {
+	switch {
+	case it.end && it.run != s.worker.number:
+		return false // it ended in an earlier run of the Mux
+	case it.end:
+		r.sources.end(s, it.err)
+		return it.err != nil && r.ending == notEnding
+	case it.event.Type == stream.Synced:
+		s.progress.synced = true
+	case it.event.Type == stream.Gap:
+		s.progress.synced = false
+	}
+	return true
 }
 
 // isOver reports whether nothing more can come. Nothing is queued.
@@ -248,12 +250,10 @@ func (o *Options) decide(key string, err error) (d Decision, panicked error) {
 	return o.OnError(key, err), nil
 }
 
-const (
-	firstDelay = time.Second
-	maxDelay   = 30 * time.Second
-	// healthy is how long a source has to run for its failures to be forgotten.
-	healthy = time.Minute
-)
+const firstDelay, maxDelay = time.Second, 30 * time.Second
+
+// healthy is how long a source has to run for its failures to be forgotten.
+const healthy = time.Minute
 
 // retry starts a source again, unless it has been removed or the run is ending.
 func (r *activeRun) retry(s *source) (delay time.Duration, ok bool) {
@@ -266,7 +266,7 @@ func (r *activeRun) retry(s *source) (delay time.Duration, ok bool) {
 		s.failure.inARow = 0
 	}
 	s.failure.inARow++
-	s.buffer.latest.again = true
+	s.buffer.restart()
 	delay = wait.Between(0, wait.Doubled(s.failure.inARow, firstDelay, maxDelay))
 	r.start(s, delay)
 	return delay, true

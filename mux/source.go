@@ -50,7 +50,7 @@ type source struct {
 	removed   bool
 	discarded bool // an event of this run was discarded before the loop received it
 	worker    lastWorker
-	buffer    buffer // only the backlog changes it during a run
+	buffer    buffer
 	progress  progress
 	failure   failure
 }
@@ -86,15 +86,6 @@ type lastWorker struct {
 	ended   time.Time
 }
 
-// buffer holds the events of a source that wait for the loop.
-type buffer struct {
-	queue                   // embedded because a buffer is used as one
-	latest    coalescing    // shared with a latestQueue
-	scheduled bool          // the source is in backlog.ready
-	blocked   *item         // does not fit into the queue; the worker waits
-	room      chan struct{} // receives when what was blocked has been queued; of capacity one
-}
-
 // progress is what a source has done in the active run, or else in the last one.
 type progress struct {
 	buffered bool // an event, so that it can resume
@@ -112,19 +103,8 @@ type failure struct {
 
 // reset prepares a source for a run. What waits is kept if the source resumes.
 func (s *source) reset() {
-	before := s.buffer.queue
-	kept := before != nil && s.resumes() && before.load().items > 0
 	s.progress, s.failure = progress{}, failure{}
-	s.buffer = buffer{
-		queue: before, latest: coalescing{again: kept && s.buffer.latest.again}, room: make(chan struct{}, 1),
-	}
-	switch {
-	case kept:
-	case s.options.Overflow == Latest:
-		s.buffer.queue = newLatestQueue(&s.buffer.latest)
-	default:
-		s.buffer.queue = &blockQueue{}
-	}
+	s.buffer.reset(s.options.Overflow, s.resumes())
 }
 
 // settle says, at the end of a run, who holds the events that the source has delivered: nobody if one was discarded,
@@ -211,17 +191,6 @@ func (all *sourceSet) end(s *source, err error) {
 
 func (all *sourceSet) allEnded() bool { return len(all.byKey) > 0 && all.ended == len(all.byKey) }
 
-// keep queues an item for the next run, although this one ends, if the source resumes then. SYNCED is not kept: the
-// next run delivers another one.
-func (all *sourceSet) keep(s *source, it *item) {
-	switch {
-	case !s.resumes() || s.removed:
-		s.discarded = true
-	case it.event.Type != stream.Synced:
-		all.backlog.enqueue(s, it)
-	}
-}
-
 // settle keeps or discards what waits at the end of a run. No worker is left.
 func (all *sourceSet) settle() {
 	for _, s := range all.byKey {
@@ -229,8 +198,7 @@ func (all *sourceSet) settle() {
 		case !s.resumes() || s.discarded || s.progress.restart:
 			s.discarded = all.backlog.purge(s) || s.discarded
 		case s.buffer.blocked != nil:
-			all.keep(s, s.buffer.blocked)
-			s.buffer.blocked = nil
+			all.backlog.keep(s, s.buffer.blocked)
 		}
 		s.settle(&all.holder)
 		s.worker.state = stream.Stopped

@@ -119,7 +119,7 @@ func (p *port) put(ctx context.Context, ev stream.Event, memory int64) bool {
 	it.event.Envelope(friend.Access{}).Source = s.key
 	all.mu.Lock()
 	if ctx.Err() != nil { // the source has been removed, or the run is ending
-		all.keep(s, &it)
+		all.backlog.keep(s, &it)
 		all.mu.Unlock()
 		return false
 	}

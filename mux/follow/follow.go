@@ -142,20 +142,16 @@ func (f *follower) run(ctx context.Context) error {
 func (f *follower) poll(ctx context.Context) {
 	var synced <-chan time.Time
 	if f.options.UntilSynced {
-		ticker := time.NewTicker(pollInterval)
-		defer ticker.Stop()
-		synced = ticker.C
+		synced = time.Tick(pollInterval)
 	}
-	names, versions := time.NewTicker(time.Second), time.NewTicker(10*time.Second)
-	defer names.Stop()
-	defer versions.Stop()
+	names, versions := time.Tick(time.Second), time.Tick(10*time.Second)
 	for {
 		select {
 		case <-synced:
 			f.checkSynced()
-		case <-names.C:
+		case <-names:
 			f.retryNames(ctx)
-		case <-versions.C:
+		case <-versions:
 			f.restoreVersions(ctx)
 			f.letGoOfGone()
 		case <-ctx.Done():
@@ -280,7 +276,7 @@ func (f *follower) letGoOfGone() {
 		if !gone || !dropped && (!idle || !f.mux.RemoveIdle(friend.Access{}, s)) {
 			continue
 		}
-		status := s.getStatus()
+		status := s.get().status()
 		before := kept{incarnation: status.Incarnation, dropped: dropped}
 		if !dropped { // else its goroutine may not have ended
 			before.cursor = s.cursor

@@ -13,36 +13,24 @@ import (
 )
 
 // followed is a followed resource, and its mux.Source. What is wanted of it follows from what is served, what the
-// rights allow, and what is watched (wanted). Its parts are guarded one by one: whoever changes reported may read the
-// others meanwhile, and whoever changes watched may read served.
+// rights allow, and what is watched (wanted).
 type followed struct {
 	common  *common
 	key     string
-	changed wait.Signal // what is wanted may have changed: discovery and the rights send it to the sequence
+	changed wait.Signal // what is wanted may have changed: discovery and the rights send it to the chain
 
-	served   guarded[served]   // discovery changes it
-	watched  guarded[watched]  // the goroutines of the sequence change it
-	reported guarded[reported] // both change it, by setState
+	mu      sync.Mutex      // guards known and refused; nothing is called under it that locks, waits or calls back
+	known   known           // get returns a copy
+	refused map[string]bool // namespaces, since they were watched last
 
-	cursor cursor // only the sequence uses it, and the follower once it has removed the source
+	cursor cursor // only the chain uses it, and the follower once it has removed the source
 }
 
-// guarded is a value that several goroutines use.
-type guarded[T any] struct {
-	mu    sync.Mutex
-	value T
-}
-
-func (g *guarded[T]) get() T {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.value
-}
-
-func (g *guarded[T]) change(f func(*T)) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f(&g.value)
+// known is what is known of a followed resource.
+type known struct {
+	served   served   // discovery changes it
+	watched  watched  // the goroutines of the chain change it
+	reported reported // both change it, by setState
 }
 
 // served is how a resource is served.
@@ -61,9 +49,7 @@ type watched struct {
 	active     bool
 	synced     bool // the run is active and has delivered SYNCED
 	idle       bool // there is nothing to watch
-	ended      bool // the sequence has ended in this run of the Mux, and goes on at its cursor if it begins again
-
-	refused map[string]bool // namespaces, since they were watched last; only change may read it
+	ended      bool // the chain has ended in this run of the Mux, and goes on at its cursor if it begins again
 }
 
 // reported is what has been reported of a resource. Its State is no stream.State because it says whether there is a
@@ -78,76 +64,78 @@ type reported struct {
 // newFollowed returns the source of a resource. before is zero unless the resource was followed before in this run of
 // the Mux.
 func newFollowed(c *common, r gvr.Resource, initial bool, before kept) *followed {
-	s := &followed{common: c, key: r.GroupResource().String(), changed: wait.NewSignal(), cursor: before.cursor}
-	s.served.value = served{resource: r, incarnation: before.incarnation + 1, now: true, initial: initial}
-	s.watched.value = watched{refused: map[string]bool{}, ended: before.incarnation > 0}
-	s.reported.value = reported{state: Starting, since: time.Now()}
-	return s
+	return &followed{
+		common: c, key: r.GroupResource().String(), changed: wait.NewSignal(), cursor: before.cursor,
+		refused: map[string]bool{}, known: known{
+			served:   served{resource: r, incarnation: before.incarnation + 1, now: true, initial: initial},
+			watched:  watched{ended: before.incarnation > 0},
+			reported: reported{state: Starting, since: time.Now()},
+		},
+	}
+}
+
+// get returns what is known at one moment.
+func (s *followed) get() known {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known
 }
 
 // The Mux calls Key, Status and Events.
 
 func (s *followed) Key() string { return s.key }
 
-// Status returns that of the Stream.
-func (s *followed) Status() stream.Status {
-	if st := s.watched.get().stream; st != nil {
-		return st.Status()
-	}
-	return stream.Status{State: stream.Idle}
-}
+// Status returns that of the Stream, which may be nil.
+func (s *followed) Status() stream.Status { return s.get().watched.stream.Status() }
 
 func (s *followed) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
-	return func(yield func(stream.Event, error) bool) { (&sequence{s, &s.cursor}).run(ctx, yield) }
+	return func(yield func(stream.Event, error) bool) { (&chain{s, &s.cursor}).run(ctx, yield) }
 }
 
 // Discovery calls serve, remove and complete, and reset after a run of the Mux.
 
 // serve records that a resource is served, and how. It reports whether this is the first time in this run of the Mux.
 func (s *followed) serve(r gvr.Resource, initial bool) (first bool) {
-	if s.served.get().unknown { // so that nothing is watched
-		s.watched.change(func(w *watched) { w.namespaces = nil })
+	s.mu.Lock()
+	k, before := &s.known, s.known.served
+	k.served = served{resource: r, incarnation: before.incarnation, now: true, initial: initial}
+	if before.unknown { // so that nothing is watched
+		k.served.incarnation, k.watched.namespaces = 0, nil
+		k.reported = reported{state: Gone, namespaces: k.reported.namespaces}
 	}
-	var again bool
-	s.served.change(func(d *served) { again, first = d.serve(r, initial) })
-	if first {
-		s.reported.change(func(r *reported) { r.state, r.since, r.cause = Gone, time.Time{}, nil })
+	if !before.now {
+		k.served.incarnation++
 	}
-	switch w := s.watched.get(); {
-	case again && w.synced: // its watch is still open
-		s.setWatching(r, w.namespaces, s.refusedNow())
-	case again:
+	w := k.watched
+	s.mu.Unlock()
+	switch {
+	case before.now:
+	case w.synced: // its watch is still open
+		s.setWatching(r, w.namespaces, anyRefused(w.stream.Status()))
+	default:
 		s.setState(Starting, nil)
 	}
 	s.changed.Send()
-	return first
-}
-
-// serve reports whether the resource was not served before, and whether discovery reports it for the first time.
-func (d *served) serve(r gvr.Resource, initial bool) (again, first bool) {
-	again, first = !d.now, d.unknown
-	if first {
-		d.incarnation = 0
-	}
-	if again {
-		d.incarnation++
-	}
-	d.resource, d.now, d.initial, d.unknown = r, true, initial, false
-	return again, first
+	return before.unknown
 }
 
 // remove records that a resource is no longer served or, with a reason, is no longer to be watched.
 func (s *followed) remove(reason error) {
-	s.served.change(func(d *served) { d.now = false })
-	s.common.rights.forget(s.served.get().resource.GroupResource())
+	s.mu.Lock()
+	s.known.served.now = false
+	r := s.known.served.resource
+	s.mu.Unlock()
+	s.common.rights.forget(r.GroupResource())
 	s.setState(Gone, reason)
 	s.changed.Send()
 }
 
 // complete is called once everything that is served at the beginning of a run of the Mux is known.
 func (s *followed) complete() {
-	var unknown bool
-	s.served.change(func(d *served) { unknown, d.unknown = d.unknown, false })
+	s.mu.Lock()
+	unknown := s.known.served.unknown
+	s.known.served.unknown = false
+	s.mu.Unlock()
 	if unknown {
 		s.setState(Gone, nil)
 	}
@@ -155,33 +143,25 @@ func (s *followed) complete() {
 
 // reset prepares for the next run of the Mux, which discovers what is served.
 func (s *followed) reset() {
-	s.served.change(func(d *served) { d.now, d.unknown = false, true })
-	s.watched.change(func(w *watched) { w.ended = false })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known.served.now, s.known.served.unknown, s.known.watched.ended = false, true, false
 }
 
-// The follower asks getStatus, isGone and hasSynced.
-
-func (s *followed) getStatus() ResourceStatus { return s.describe(s.reported.get()) }
-
-// describe returns a copy of what is served and watched, with a state.
-func (s *followed) describe(r reported) ResourceStatus {
-	d := s.served.get()
-	return ResourceStatus{Resource: d.resource, State: r.state, Since: r.since, Incarnation: d.incarnation,
-		Namespaces: slices.Clone(s.watched.get().namespaces), Cause: r.cause}
-}
+// The follower asks isGone and hasSynced.
 
 // isGone reports whether a resource has not been served for a time, and whether it is idle: there is nothing to watch,
 // and so nothing more will be delivered.
 func (s *followed) isGone(since time.Duration) (gone, idle bool) {
-	d, r := s.served.get(), s.reported.get()
-	gone = !d.now && !d.unknown && r.state == Gone && time.Since(r.since) >= since
-	return gone, s.watched.get().idle
+	k := s.get()
+	gone = !k.served.now && !k.served.unknown && k.reported.state == Gone && time.Since(k.reported.since) >= since
+	return gone, k.watched.idle
 }
 
 // hasSynced reports whether Options.UntilSynced need not wait for the resource.
 func (s *followed) hasSynced() bool {
-	state, run := s.reported.get().state, s.watched.get()
-	switch state {
+	k := s.get()
+	switch k.reported.state {
 	case Starting:
 		return false
 	case Forbidden:
@@ -189,132 +169,145 @@ func (s *followed) hasSynced() bool {
 			return false
 		}
 		_, wanted, ok := s.wanted()
-		return !run.active && !ok || run.synced && slices.Equal(wanted, run.namespaces)
+		return !k.watched.active && !ok || k.watched.synced && slices.Equal(wanted, k.watched.namespaces)
 	}
 	return true
 }
 
-// The goroutines of the sequence call wanted, forbidden, rediscover, move and watching.
+// The goroutines of the chain call the following.
+
+// begin begins a run of the chain. It reports whether that goes on at the cursor.
+func (s *followed) begin() (goesOn bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := &s.known.watched; !w.ended {
+		w.stream, s.refused = nil, map[string]bool{}
+	}
+	return s.known.watched.ended
+}
+
+func (s *followed) end(failed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known.watched.ended, s.known.watched.idle = failed && !s.known.served.unknown, false
+}
+
+// rest records that there is nothing to watch. If nothing is pending, no namespace may be watched any more.
+func (s *followed) rest(pending bool) {
+	s.mu.Lock()
+	k := &s.known
+	nowhere := !pending && k.served.now && k.reported.state == Forbidden
+	if nowhere {
+		k.watched.namespaces = nil
+	}
+	k.watched.idle = true
+	s.mu.Unlock()
+	if nowhere {
+		s.setState(Forbidden, nil)
+	}
+}
+
+// beginRun records that a streamRun begins. endRun follows.
+func (s *followed) beginRun(st *stream.Stream, namespaces []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known.watched = watched{stream: st, namespaces: namespaces, active: true, ended: s.known.watched.ended}
+}
+
+func (s *followed) endRun() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known.watched.active, s.known.watched.synced = false, false
+}
 
 // wanted returns what is to be watched now, and false if nothing can be.
 func (s *followed) wanted() (r gvr.Resource, namespaces []string, ok bool) {
-	d, rights := s.served.get(), s.common.rights
-	if !d.now {
-		return d.resource, nil, false
+	k, rights := s.get(), s.common.rights
+	r = k.served.resource
+	everywhere, allowed := rights.allowed(r.GroupResource())
+	switch {
+	case !k.served.now, !everywhere && rights.pending(r.GroupResource()):
+		return r, nil, false
+	case everywhere:
+		return r, s.common.selection.scope(r), true
 	}
-	everywhere, allowed := rights.allowed(d.resource.GroupResource())
-	if everywhere {
-		return d.resource, s.common.selection.scope(d.resource), true
-	}
-	if rights.pending(d.resource.GroupResource()) {
-		return d.resource, nil, false
-	}
-	allowed = append(allowed, s.staying(allowed)...)
-	slices.Sort(allowed)
-	return d.resource, allowed, len(allowed) > 0
-}
-
-// staying returns namespaces that are still watched although the rights no longer allow it: an open watch may go on,
-// and when a namespace is deleted, the rights in it may be deleted before its objects. Such a namespace stays until its
-// watch is refused, or until it is deleted and DELETED of all its objects has been delivered.
-func (s *followed) staying(allowed []string) (staying []string) {
-	st := s.Status()
-	s.watched.change(func(w *watched) {
-		for _, one := range perNamespace(st) {
-			n := one.Namespace
-			if n != "" && !w.refused[n] && !slices.Contains(allowed, n) &&
-				(one.Objects > 0 || s.common.rights.exists(n)) {
-				staying = append(staying, n)
-			}
+	staying := staying(k.watched.stream.Status(), allowed, rights.exists)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range staying {
+		if !s.refused[n] {
+			allowed = append(allowed, n)
 		}
-	})
-	return staying
+	}
+	slices.Sort(allowed)
+	return r, allowed, len(allowed) > 0
 }
 
 // forbidden handles a refusal to let the resource be watched in a namespace, or across the cluster.
 func (s *followed) forbidden(r gvr.Resource, namespace string, err error) {
 	s.setState(Forbidden, err)
-	s.watched.change(func(w *watched) { w.refused[namespace] = true })
+	s.mu.Lock()
+	s.refused[namespace] = true
+	s.mu.Unlock()
 	s.common.rights.deny(r, namespace, s.changed.Send)
 }
 
 // rediscover finds out how a resource that has turned out to be gone is served now. With refresh the Resolver asks the
 // server first.
 func (s *followed) rediscover(ctx context.Context, refresh bool) {
-	was := s.served.get().resource
+	was := s.get().served.resource
 	if refresh {
 		s.common.resolver.Refresh()
 	}
 	next := s.common.otherVersion(ctx, was)
-	s.served.change(func(d *served) {
-		if d.now && d.resource.Version == was.Version { // discovery has reported nothing else meanwhile
-			d.resource = next
-		}
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := &s.known.served; d.now && d.resource.Version == was.Version { // else discovery was first
+		d.resource = next
+	}
 }
 
 // move records that the run is to watch other namespaces. It reports whether they are others, and all SYNCED.
 func (s *followed) move(namespaces []string) (moved, synced bool) {
-	s.watched.change(func(w *watched) {
-		isNew := func(n string) bool { return !slices.Contains(w.namespaces, n) || w.refused[n] }
-		more := slices.ContainsFunc(namespaces, isNew)
-		if moved = more || len(namespaces) != len(w.namespaces); moved {
-			w.namespaces, w.synced = namespaces, w.synced && !more
-		}
-		synced = w.synced
-	})
-	return moved, synced
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &s.known.watched
+	isNew := func(n string) bool { return !slices.Contains(w.namespaces, n) || s.refused[n] }
+	more := slices.ContainsFunc(namespaces, isNew)
+	if moved = more || len(namespaces) != len(w.namespaces); moved {
+		w.namespaces, w.synced = namespaces, w.synced && !more
+	}
+	return moved, w.synced
 }
 
 // watching updates the state after SYNCED has been delivered.
 func (s *followed) watching(r gvr.Resource) {
-	refused := s.refusedNow() // since SYNCED: the loop may have been slow
-	synced := map[string]bool{}
-	for _, one := range perNamespace(s.Status()) {
-		synced[one.Namespace] = one.Synced
+	st, all := s.Status(), true // since SYNCED: the loop may have been slow
+	now := map[string]stream.Status{}
+	for _, one := range perNamespace(st) {
+		now[one.Namespace] = one
 	}
-	var namespaces []string
-	all := true
-	s.watched.change(func(w *watched) {
-		namespaces = w.namespaces
-		for _, n := range namespaces {
-			all = all && synced[n]
-			if synced[n] && !slices.Contains(refused, n) {
-				delete(w.refused, n)
-			}
+	s.mu.Lock()
+	w, namespaces := &s.known.watched, s.known.watched.namespaces
+	for _, n := range namespaces {
+		all = all && now[n].Synced
+		if now[n].Synced && now[n].State != stream.Forbidden {
+			delete(s.refused, n)
 		}
-		w.synced = all
-	})
+	}
+	w.synced = all
+	s.mu.Unlock()
 	if all { // else namespaces have been added since SYNCED
-		s.setWatching(r, namespaces, refused)
+		s.setWatching(r, namespaces, anyRefused(st))
 	}
-}
-
-// refusedNow returns the namespaces, or the cluster (""), whose watches are refused at this moment.
-func (s *followed) refusedNow() []string {
-	var refused []string
-	for _, one := range perNamespace(s.Status()) {
-		if one.State == stream.Forbidden {
-			refused = append(refused, one.Namespace)
-		}
-	}
-	return refused
-}
-
-// perNamespace returns the Status of each namespace that is watched, or that of the cluster.
-func perNamespace(st stream.Status) []stream.Status {
-	if len(st.Namespaces) == 0 {
-		return []stream.Status{st}
-	}
-	return st.Namespaces
 }
 
 // All sides report.
 
-// setWatching sets the state of a resource that is SYNCED in these namespaces.
-func (s *followed) setWatching(r gvr.Resource, namespaces, refused []string) {
+// setWatching sets the state of a resource that is SYNCED in these namespaces, some of them refused since.
+func (s *followed) setWatching(r gvr.Resource, namespaces []string, refused bool) {
 	everything := slices.Equal(namespaces, s.common.selection.scope(r))
-	if everything && len(refused) == 0 && !s.common.rights.pending(r.GroupResource()) {
+	if everything && !refused && !s.common.rights.pending(r.GroupResource()) {
 		s.common.rights.forget(r.GroupResource())
 		s.setState(Watching, nil)
 	} else {
@@ -324,19 +317,50 @@ func (s *followed) setWatching(r gvr.Resource, namespaces, refused []string) {
 
 // setState sets a state. If the state stays the same, a nil cause keeps the old cause.
 func (s *followed) setState(state State, cause error) {
-	var now ResourceStatus
-	changed := false
-	s.reported.change(func(r *reported) {
-		if changed = state != r.state; changed {
-			r.state, r.since, r.cause = state, time.Now(), cause
-		} else if cause != nil {
-			r.cause = cause
-		}
-		now = s.describe(*r)
-		changed = changed || !slices.Equal(now.Namespaces, r.namespaces)
-		r.namespaces = now.Namespaces
-	})
+	s.mu.Lock()
+	r, namespaces := &s.known.reported, s.known.watched.namespaces
+	changed := state != r.state || !slices.Equal(namespaces, r.namespaces)
+	if state != r.state {
+		r.state, r.since, r.cause = state, time.Now(), cause
+	} else if cause != nil {
+		r.cause = cause
+	}
+	r.namespaces = namespaces
+	now := s.known.status()
+	s.mu.Unlock()
 	if changed {
 		s.common.report(now)
 	}
+}
+
+// status returns a copy.
+func (k known) status() ResourceStatus {
+	return ResourceStatus{Resource: k.served.resource, State: k.reported.state, Since: k.reported.since,
+		Namespaces: slices.Clone(k.watched.namespaces), Incarnation: k.served.incarnation, Cause: k.reported.cause}
+}
+
+// staying returns namespaces that are still watched although the rights no longer allow it: an open watch may go on,
+// and when a namespace is deleted, the rights in it may be deleted before its objects. Such a namespace stays until its
+// watch is refused, or until it is deleted and DELETED of all its objects has been delivered.
+func staying(st stream.Status, allowed []string, exists func(namespace string) bool) (staying []string) {
+	for _, one := range perNamespace(st) {
+		n := one.Namespace
+		if n != "" && !slices.Contains(allowed, n) && (one.Objects > 0 || exists(n)) {
+			staying = append(staying, n)
+		}
+	}
+	return staying
+}
+
+// anyRefused reports whether a watch is refused at this moment.
+func anyRefused(st stream.Status) bool {
+	return slices.ContainsFunc(perNamespace(st), func(one stream.Status) bool { return one.State == stream.Forbidden })
+}
+
+// perNamespace returns the Status of each namespace that is watched, or that of the cluster.
+func perNamespace(st stream.Status) []stream.Status {
+	if len(st.Namespaces) == 0 {
+		return []stream.Status{st}
+	}
+	return st.Namespaces
 }

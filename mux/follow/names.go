@@ -86,7 +86,7 @@ func (f *follower) restoreVersions(ctx context.Context) {
 		if n.ref.Version == "" || s == nil {
 			continue
 		}
-		if now := s.served.get(); !now.now || now.resource.Version == n.ref.Version {
+		if now := s.get().served; !now.now || now.resource.Version == n.ref.Version {
 			continue
 		}
 		if res, err := f.resolver.Resolve(ctx, n.ref); err == nil && res.ClusterWatch() {

@@ -20,9 +20,9 @@ type rights struct {
 	mu         sync.Mutex
 	namespaces namespaceNames
 	denied     map[schema.GroupResource]*denial
-	places     map[string]*place // by namespace
+	areas      map[string]*area // by namespace
 	sweeps     sweeps
-	open       bool // some place has neither answered nor been given up
+	open       bool // some area has neither answered nor been given up
 }
 
 type namespaceNames struct {
@@ -43,10 +43,10 @@ func (n *namespaceNames) toCheck() []string {
 	return n.candidates
 }
 
-// sweeps counts how often all places have become due.
+// sweeps counts how often all areas have become due.
 type sweeps struct {
 	begun, published int
-	lastDue          time.Time // when any place was due last
+	lastDue          time.Time // when any area was due last
 }
 
 // denial is what is known of a resource that may not be watched where it is wanted.
@@ -54,7 +54,7 @@ type denial struct {
 	resource gvr.Resource
 	selected []string          // namespaces in which it is wanted; none for the cluster
 	access   map[string]access // by namespace, "" for the cluster; a missing one is not allowed
-	cluster  place
+	cluster  area
 	sweep    int  // the one that its last refusal has begun
 	changed  bool // access has changed since notify was called
 	notify   func()
@@ -65,8 +65,8 @@ type access struct {
 	refused bool // the server refuses the watch, and no review has agreed with that
 }
 
-// place is where to ask what may be watched: the cluster, for one resource, or a namespace, for all.
-type place struct {
+// area is where to ask what may be watched: the cluster, for one resource, or a namespace, for all.
+type area struct {
 	namespace string
 	isNew     bool      // the namespace appeared about a minute ago at most: rights in it may be granted only now
 	asked     time.Time // when it was asked last
@@ -76,9 +76,9 @@ type place struct {
 	retryAt   time.Time // when
 }
 
-func (p *place) retryLater() {
-	p.tries++
-	p.retryAt = time.Now().Add(wait.Doubled(p.tries, minRetry, maxRetry))
+func (a *area) retryLater() {
+	a.tries++
+	a.retryAt = time.Now().Add(wait.Doubled(a.tries, minRetry, maxRetry))
 }
 
 func newRights(c *accessChecker, selected, candidates []string) *rights {
@@ -92,7 +92,7 @@ func newRights(c *accessChecker, selected, candidates []string) *rights {
 func (r *rights) reset(watches bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.denied, r.places, r.sweeps = map[schema.GroupResource]*denial{}, map[string]*place{}, sweeps{}
+	r.denied, r.areas, r.sweeps = map[schema.GroupResource]*denial{}, map[string]*area{}, sweeps{}
 	r.namespaces.existing, r.namespaces.known, r.open = nil, !watches, false
 }
 
@@ -122,21 +122,21 @@ func (r *rights) deny(res gvr.Resource, namespace string, notify func()) {
 		d.sweep = r.sweeps.begun
 	}
 	d.access[namespace] = access{refused: true}
-	p := r.place(d, namespace)
-	p.retryLater()
-	p.answered, r.open = 0, true
+	at := r.area(d, namespace)
+	at.retryLater()
+	at.answered, r.open = 0, true
 	r.wake.Send()
 }
 
-// place returns the place of a namespace, or if that is empty of the cluster. The caller holds r.mu.
-func (r *rights) place(d *denial, namespace string) *place {
+// area returns the area of a namespace, or if that is empty of the cluster. The caller holds r.mu.
+func (r *rights) area(d *denial, namespace string) *area {
 	if namespace == "" {
 		return &d.cluster
 	}
-	if r.places[namespace] == nil {
-		r.places[namespace] = &place{namespace: namespace}
+	if r.areas[namespace] == nil {
+		r.areas[namespace] = &area{namespace: namespace}
 	}
-	return r.places[namespace]
+	return r.areas[namespace]
 }
 
 // forget forgets a resource that is not followed, or may be watched where it is wanted.
@@ -162,7 +162,6 @@ func (r *rights) allowed(gr schema.GroupResource) (everywhere bool, namespaces [
 	if len(d.selected) > 0 && len(namespaces) == len(d.selected) {
 		return true, nil
 	}
-	slices.Sort(namespaces)
 	return false, namespaces
 }
 
@@ -195,7 +194,7 @@ func (r *rights) setNamespaces(names []string) {
 		_, found := slices.BinarySearch(names, n)
 		return names != nil && n != "" && !found
 	}
-	maps.DeleteFunc(r.places, func(n string, _ *place) bool { return isGone(n) })
+	maps.DeleteFunc(r.areas, func(n string, _ *area) bool { return isGone(n) })
 	for _, d := range r.denied {
 		maps.DeleteFunc(d.access, func(n string, a access) bool {
 			d.changed = d.changed || a.allowed && isGone(n)

@@ -33,7 +33,7 @@ const (
 	Forbidden State = "Forbidden"
 	// Gone: the resource is no longer served, has lost the verb list or watch, or is no longer selected. Cause may be
 	// nil. After five minutes it is let go, which StatusChanged does not report: its source is removed from the Mux,
-	// and Status has no entry for it, or if Resources names it an Unserved one. If it is served again, its sequence
+	// and Status does not have it, or if Resources names it, has it as Unserved. If it is served again, its sequence
 	// goes on all the same.
 	Gone State = "Gone"
 	// Failing: the server refuses to list or watch the resource for another reason (Cause). The next try is within five
@@ -145,7 +145,7 @@ func (f *follower) addStatus(st *Status) {
 		}
 	}
 	for _, s := range f.followed {
-		one := s.getStatus()
+		one := s.get().status()
 		if !f.mux.Has(friend.Access{}, s) && one.State != Gone {
 			one.State = Dropped
 		}

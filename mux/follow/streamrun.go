@@ -83,9 +83,7 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 	}()
 	var tick <-chan time.Time // time alone may end the wait for DELETED events (staying)
 	if !sr.clusterWide {
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
-		tick = ticker.C
+		tick = time.Tick(time.Second)
 	}
 	refused := false // across the cluster: even if that is allowed again, a new run is needed for SYNCED
 	for {
@@ -103,7 +101,7 @@ func (sr *streamRun) supervise(ctx context.Context, end context.CancelCauseFunc)
 		same := ok && r.String() == sr.resource.String() && r.Namespaced == sr.resource.Namespaced &&
 			sr.clusterWide == (len(namespaces) == 0)
 		switch {
-		case !s.served.get().now:
+		case !s.get().served.now:
 			if !sr.awaitEnd(ctx) {
 				continue // it is served again, perhaps in another way, as a change will report
 			}
@@ -150,9 +148,9 @@ func (sr *streamRun) awaitEnd(ctx context.Context) bool {
 	pollUntil(ctx, func() bool {
 		since := time.Duration(sr.quietSince.Load())
 		quiet := since != 0 && time.Since(sr.began)-since > quietTime
-		return quiet || sr.stream.Status().State == stream.Gone || sr.followed.served.get().now
+		return quiet || sr.stream.Status().State == stream.Gone || sr.followed.get().served.now
 	})
-	return !sr.followed.served.get().now
+	return !sr.followed.get().served.now
 }
 
 // awaitAcks waits up to ackTimeout until all events are acked, and reports whether they are.

@@ -13,25 +13,25 @@ import (
 
 const (
 	// requestInterval is the time between requests while nothing is due, and turnInterval the least time between two
-	// checks of a place.
+	// checks of an area.
 	requestInterval, turnInterval = 200 * time.Millisecond, 10 * time.Second
 	// publishInterval is how often the answers so far are published while more is due.
 	publishInterval = 10 * time.Second
-	// minRetry is the wait before a place is asked again that has not answered, allows what the server refuses, or is
-	// new. It doubles up to maxRetry. After maxTries, about a minute, the place is no longer due, but has its turn.
+	// minRetry is the wait before an area is asked again that has not answered, allows what the server refuses, or is
+	// new. It doubles up to maxRetry. After maxTries, about a minute, the area is no longer due, but has its turn.
 	minRetry, maxRetry, maxTries = 2 * time.Second, time.Minute, 5
-	// sweepInterval is how long nothing must have been due before a change of rights makes all places due.
+	// sweepInterval is how long nothing must have been due before a change of rights makes all areas due.
 	sweepInterval = time.Minute
-	// maxConcurrent is how many places are asked at once.
+	// maxConcurrent is how many areas are asked at once.
 	maxConcurrent = 8
 	// collectTime is the wait for further refusals before what is due is asked.
 	collectTime = 50 * time.Millisecond
 )
 
-// run asks what may be watched, and calls watchNamespaces, from the first refusal on. The places to ask are the
+// run asks what may be watched, and calls watchNamespaces, from the first refusal on. The areas to ask are the
 // cluster, for each denied resource, and each namespace.
 //
-//  1. All places are due after a refusal, and after a right has changed. A new place is due, and one for a retry. What
+//  1. All areas are due after a refusal, and after a right has changed. A new area is due, and one for a retry. What
 //     is due is asked at once: the cluster first, then what was asked longest ago.
 //  2. Then, and every publishInterval, the resources whose rights have changed are notified.
 //  3. While nothing is due, what was asked longest ago is asked slowly.
@@ -85,22 +85,22 @@ func (r *rights) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// plan returns the number of the sweep, the places that are due, and the one whose turn it is, nil for none.
-func (r *rights) plan() (sweep int, due []*place, next *place) {
+// plan returns the number of the sweep, the areas that are due, and the one whose turn it is, nil for none.
+func (r *rights) plan() (sweep int, due []*area, next *area) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open = !r.namespaces.known
-	for _, p := range r.current() {
-		r.open = r.open || p.answered < r.sweeps.begun && p.tries <= maxTries
-		switch waits := time.Now().Before(p.retryAt); {
-		case p.sweep < r.sweeps.begun, p.asked.Before(p.retryAt) && !waits && p.tries <= maxTries:
-			due = append(due, p)
-		case waits, time.Since(p.asked) < turnInterval, next != nil && !p.asked.Before(next.asked):
+	for _, a := range r.current() {
+		r.open = r.open || a.answered < r.sweeps.begun && a.tries <= maxTries
+		switch waits := time.Now().Before(a.retryAt); {
+		case a.sweep < r.sweeps.begun, a.asked.Before(a.retryAt) && !waits && a.tries <= maxTries:
+			due = append(due, a)
+		case waits, time.Since(a.asked) < turnInterval, next != nil && !a.asked.Before(next.asked):
 		default:
-			next = p
+			next = a
 		}
 	}
-	slices.SortStableFunc(due, func(a, b *place) int {
+	slices.SortStableFunc(due, func(a, b *area) int {
 		return cmp.Or(cmp.Compare(min(len(a.namespace), 1), min(len(b.namespace), 1)), a.asked.Compare(b.asked))
 	})
 	if len(due) > 0 {
@@ -109,8 +109,8 @@ func (r *rights) plan() (sweep int, due []*place, next *place) {
 	return r.sweeps.begun, due, next
 }
 
-// current returns the places to ask. The caller holds r.mu.
-func (r *rights) current() (all []*place) {
+// current returns the areas to ask. The caller holds r.mu.
+func (r *rights) current() (all []*area) {
 	var names []string
 	for _, d := range r.denied {
 		if len(d.selected) == 0 {
@@ -120,12 +120,12 @@ func (r *rights) current() (all []*place) {
 			names = r.namespaces.toCheck()
 		}
 	}
-	more := len(r.places) > 0
+	more := len(r.areas) > 0
 	for _, n := range names {
-		_, known := r.places[n]
-		p := r.place(nil, n)
-		p.isNew = p.isNew || more && !known
-		all = append(all, p)
+		_, known := r.areas[n]
+		a := r.area(nil, n)
+		a.isNew = a.isNew || more && !known
+		all = append(all, a)
 	}
 	return all
 }
@@ -137,14 +137,14 @@ func (r *rights) inNamespaces(d *denial) bool {
 	return d.resource.Namespaced && (!reviewed || !cluster.allowed && r.checker.noAccess.Load())
 }
 
-// askAll asks several places at a time, until a time. A resource that may be watched across the cluster need not be
+// askAll asks several areas at a time, until a time. A resource that may be watched across the cluster need not be
 // checked in each namespace, so that the answers of the cluster are waited for.
-func (r *rights) askAll(ctx context.Context, due []*place, end time.Time) {
+func (r *rights) askAll(ctx context.Context, due []*area, end time.Time) {
 	slots := make(chan struct{}, maxConcurrent)
 	var running sync.WaitGroup
 	defer running.Wait()
-	for i, p := range due {
-		if i > 0 && p.namespace != "" && due[i-1].namespace == "" {
+	for i, a := range due {
+		if i > 0 && a.namespace != "" && due[i-1].namespace == "" {
 			running.Wait()
 		}
 		slots <- struct{}{}
@@ -153,50 +153,50 @@ func (r *rights) askAll(ctx context.Context, due []*place, end time.Time) {
 		}
 		running.Go(func() {
 			defer func() { <-slots }()
-			r.ask(ctx, p)
+			r.ask(ctx, a)
 		})
 	}
 }
 
-// ask asks what may be watched at a place, and records the answers.
-func (r *rights) ask(ctx context.Context, p *place) {
-	sweep, resources := r.begin(p)
+// ask asks what may be watched in an area, and records the answers.
+func (r *rights) ask(ctx context.Context, a *area) {
+	sweep, resources := r.begin(a)
 	var found rules
 	complete, missing := false, false
-	if p.namespace != "" && len(resources) > 0 {
-		found, complete = r.checker.rules(ctx, p.namespace)
+	if a.namespace != "" && len(resources) > 0 {
+		found, complete = r.checker.rules(ctx, a.namespace)
 	}
 	for _, res := range resources {
 		allowed, err := found.allow(res), error(nil)
 		if !allowed && !complete {
-			allowed, err = r.checker.mayWatch(ctx, res, p.namespace)
+			allowed, err = r.checker.mayWatch(ctx, res, a.namespace)
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		missing = !r.record(p, res, allowed, err) || missing
+		missing = !r.record(a, res, allowed, err) || missing
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.isNew = p.isNew && p.tries < maxTries
+	a.isNew = a.isNew && a.tries < maxTries
 	switch {
-	case missing, p.isNew:
-		p.retryLater()
-	case time.Since(p.retryAt) > maxRetry:
-		p.tries = 0
+	case missing, a.isNew:
+		a.retryLater()
+	case time.Since(a.retryAt) > maxRetry:
+		a.tries = 0
 	}
 	if !missing {
-		p.answered = sweep
+		a.answered = sweep
 	}
 }
 
-// begin records that a place is asked. It returns the number of the sweep and the resources to check.
-func (r *rights) begin(p *place) (sweep int, resources []gvr.Resource) {
+// begin records that an area is asked. It returns the number of the sweep and the resources to check.
+func (r *rights) begin(a *area) (sweep int, resources []gvr.Resource) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.asked, p.sweep = time.Now(), r.sweeps.begun
+	a.asked, a.sweep = time.Now(), r.sweeps.begun
 	for _, d := range r.denied {
-		if p == &d.cluster || p.namespace != "" && r.inNamespaces(d) {
+		if a == &d.cluster || a.namespace != "" && r.inNamespaces(d) {
 			resources = append(resources, d.resource)
 		}
 	}
@@ -204,29 +204,29 @@ func (r *rights) begin(p *place) (sweep int, resources []gvr.Resource) {
 }
 
 // record records an answer. It returns false if there is none, or if it allows what the server has just refused.
-func (r *rights) record(p *place, res gvr.Resource, allowed bool, err error) (answered bool) {
+func (r *rights) record(a *area, res gvr.Resource, allowed bool, err error) (answered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := r.denied[res.GroupResource()]
-	if isGone := p.namespace != "" && r.places[p.namespace] != p; d == nil || isGone {
+	if isGone := a.namespace != "" && r.areas[a.namespace] != a; d == nil || isGone {
 		return true
 	}
-	before := d.access[p.namespace]
+	before := d.access[a.namespace]
 	switch {
-	case err == nil && allowed && before.refused && time.Now().Before(p.retryAt):
+	case err == nil && allowed && before.refused && time.Now().Before(a.retryAt):
 		return before.allowed
 	case err == nil && allowed:
-		d.access[p.namespace] = access{allowed: true, refused: before.refused && time.Since(p.retryAt) < maxRetry}
+		d.access[a.namespace] = access{allowed: true, refused: before.refused && time.Since(a.retryAt) < maxRetry}
 	case err == nil, before.refused: // without an answer, a refusal counts
-		delete(d.access, p.namespace)
-		if before.refused && p.tries > 1 { // so far, reviews have allowed it
+		delete(d.access, a.namespace)
+		if before.refused && a.tries > 1 { // so far, reviews have allowed it
 			r.sweeps.begun++
 		}
 	}
-	if d.access[p.namespace].allowed == before.allowed {
+	if d.access[a.namespace].allowed == before.allowed {
 		return err == nil
 	}
-	if d.changed = true; p.namespace != "" {
+	if d.changed = true; a.namespace != "" {
 		d.cluster.sweep = 0 // ask: perhaps the whole cluster may be watched
 	}
 	if time.Since(r.sweeps.lastDue) > sweepInterval {

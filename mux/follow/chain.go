@@ -16,11 +16,10 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// sequence is the sequence of a followed resource, in the goroutine of its source. It consists of runs of several
-// Streams, one after the other. A new run begins when the resource is served again or in another version, when its
-// watch moves between the cluster and single namespaces, and after a failure. Each run resumes where the one before it
-// ended.
-type sequence struct {
+// chain is the runs of Streams of a followed resource, one after the other, in the goroutine of its source. A new run
+// begins when the resource is served again or in another version, when its watch moves between the cluster and single
+// namespaces, and after a failure. Each run resumes where the one before it ended.
+type chain struct {
 	followed *followed
 	cursor   *cursor
 }
@@ -34,20 +33,18 @@ type cursor struct {
 }
 
 // run delivers the events.
-func (q *sequence) run(ctx context.Context, yield func(stream.Event, error) bool) {
-	s := q.followed
-	s.watched.change(func(w *watched) {
-		if !w.ended { // else it goes on
-			w.stream, w.refused, *q.cursor = nil, map[string]bool{}, cursor{}
-		}
-	})
+func (c *chain) run(ctx context.Context, yield func(stream.Event, error) bool) {
+	s := c.followed
+	if !s.begin() {
+		*c.cursor = cursor{}
+	}
 	failed := true // also if the Stream panics
-	defer s.watched.change(func(w *watched) { w.ended = failed && !s.served.get().unknown })
+	defer func() { s.end(failed) }()
 	for {
-		resource, namespaces, err := q.await(ctx)
+		resource, namespaces, err := c.await(ctx)
 		if err == nil {
 			var ok bool
-			if ok, err = q.watch(ctx, resource, namespaces, yield); !ok {
+			if ok, err = c.watch(ctx, resource, namespaces, yield); !ok {
 				failed = false
 				return
 			}
@@ -63,8 +60,8 @@ func (q *sequence) run(ctx context.Context, yield func(stream.Event, error) bool
 }
 
 // await waits until there is something to watch.
-func (q *sequence) await(ctx context.Context) (gvr.Resource, []string, error) {
-	s := q.followed
+func (c *chain) await(ctx context.Context) (gvr.Resource, []string, error) {
+	s := c.followed
 	for {
 		if ctx.Err() != nil {
 			return gvr.Resource{}, nil, context.Cause(ctx)
@@ -73,55 +70,46 @@ func (q *sequence) await(ctx context.Context) (gvr.Resource, []string, error) {
 		if ok {
 			return resource, namespaces, nil
 		}
-		nowhere := s.served.get().now && !s.common.rights.pending(resource.GroupResource())
-		if nowhere && s.reported.get().state == Forbidden {
-			s.watched.change(func(w *watched) { w.namespaces = nil })
-			s.setState(Forbidden, nil)
-		}
-		s.watched.change(func(w *watched) { w.idle = true })
+		s.rest(s.common.rights.pending(resource.GroupResource()))
 		select {
 		case <-s.changed:
 		case <-ctx.Done():
 		}
-		s.watched.change(func(w *watched) { w.idle = false })
 	}
 }
 
 // watch is one streamRun. It returns false if the loop was left, and an error that is final.
-func (q *sequence) watch(
+func (c *chain) watch(
 	ctx context.Context, resource gvr.Resource, namespaces []string, yield func(stream.Event, error) bool,
 ) (bool, error) {
-	sr, err := q.newRun(resource, namespaces)
+	sr, err := c.newRun(resource, namespaces)
 	if err != nil {
 		return true, err
 	}
-	resumes := q.cursor.resumesIn(namespaces)
-	o := host.Run{Start: q.start(), Lists: q.followed.common.lists, Namespaces: sr.namespaces,
-		Again: q.cursor.delivered}
+	defer c.followed.endRun()
+	resumes := c.cursor.resumesIn(namespaces)
+	o := host.Run{Start: c.start(), Lists: c.followed.common.lists, Namespaces: sr.namespaces,
+		Again: c.cursor.delivered}
 	runCtx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
-	q.followed.watched.change(func(w *watched) { w.active, w.synced = true, false })
-	defer q.followed.watched.change(func(w *watched) { w.active, w.synced = false, false })
 	running.Go(func() { sr.supervise(runCtx, cancel) })
 	defer running.Wait()
 	defer cancel(errRunOver)
 	for ev, runErr := range sr.sequence.Host(runCtx, o) {
-		if runErr != nil && runErr != errRunOver {
-			err = runErr
-		}
 		if runErr != nil {
+			err = runErr
 			break
 		}
-		q.cursor.delivered = true
+		c.cursor.delivered = true
 		switch ev.Type {
 		case stream.Gap:
-			q.cursor.synced, resumes = false, false
+			c.cursor.synced, resumes = false, false
 		case stream.Synced:
-			q.cursor.failures, q.cursor.synced = 0, true
-			if resumes && slices.Equal(q.followed.watched.get().namespaces, namespaces) {
+			c.cursor.failures, c.cursor.synced = 0, true
+			if resumes && slices.Equal(c.followed.get().watched.namespaces, namespaces) {
 				resumes = false // the loop has it from the run before
 				ev.Ack()
-				q.followed.watching(resource)
+				c.followed.watching(resource)
 				continue
 			}
 		}
@@ -129,19 +117,19 @@ func (q *sequence) watch(
 			return false, nil
 		}
 		if ev.Type == stream.Synced {
-			q.followed.watching(resource)
-			q.followed.common.onSynced()
+			c.followed.watching(resource)
+			c.followed.common.onSynced()
 		}
 	}
-	if p := q.endPosition(ctx, sr); q.cursor.delivered { // else the next run is the first one
-		q.cursor.position = p
+	if p := c.endPosition(ctx, sr); c.cursor.delivered { // else the next run is the first one
+		c.cursor.position = p
 	}
-	return true, q.handleEnd(ctx, resource, err)
+	return true, c.handleEnd(ctx, resource, err)
 }
 
 // newRun returns the next run, and records what it watches.
-func (q *sequence) newRun(r gvr.Resource, namespaces []string) (*streamRun, error) {
-	s := q.followed
+func (c *chain) newRun(r gvr.Resource, namespaces []string) (*streamRun, error) {
+	s := c.followed
 	o, run, err := s.common.options.source(r)
 	if err != nil {
 		return nil, err
@@ -150,32 +138,29 @@ func (q *sequence) newRun(r gvr.Resource, namespaces []string) (*streamRun, erro
 		followed: s, resource: r, clusterWide: len(namespaces) == 0, run: run, states: make(chan stream.Status, 1),
 		began: time.Now(),
 	}
-	sr.namespaces = host.NewNamespaces(namespaces, func(namespace string, err error) {
-		s.forbidden(r, namespace, err)
-	})
+	sr.namespaces = host.NewNamespaces(namespaces, func(n string, err error) { s.forbidden(r, n, err) })
 	o.Namespaces = s.common.selection.scope(r)
-	if s.common.options.UntilSynced && run.Checkpoint != nil && !q.cursor.synced {
+	if s.common.options.UntilSynced && run.Checkpoint != nil && !c.cursor.synced {
 		// SYNCED has to follow the changes since the checkpoint, not precede them.
 		sr.run.Until = stream.UntilSynced
 	}
 	o.Trace = sr.trace(o.Trace)
-	sr.stream, err = stream.New(s.common.client, r, &o)
-	if err != nil {
+	if sr.stream, err = stream.New(s.common.client, r, &o); err != nil {
 		return nil, err
 	}
 	sr.sequence = sr.stream.With(sr.run)
 	sr.setQuiet()
-	s.watched.change(func(w *watched) { w.stream, w.namespaces = sr.stream, namespaces })
+	s.beginRun(sr.stream, namespaces)
 	return sr, nil
 }
 
 // endPosition returns where a run that has delivered something has ended; nil for the beginning.
-func (q *sequence) endPosition(ctx context.Context, sr *streamRun) *checkpoint.Position {
+func (c *chain) endPosition(ctx context.Context, sr *streamRun) *checkpoint.Position {
 	p := sr.stream.Position()
 	if sr.run.Checkpoint != nil {
 		p.Objects = nil         // the checkpoint has them
 		if !sr.awaitAcks(ctx) { // the next run resumes from the checkpoint, and so does not skip what was not acked
-			q.cursor.synced, p.ResourceVersions = false, nil
+			c.cursor.synced, p.ResourceVersions = false, nil
 		}
 	}
 	if len(p.ResourceVersions)+len(p.Objects) == 0 {
@@ -196,48 +181,45 @@ func (c *cursor) resumesIn(namespaces []string) bool {
 }
 
 // start returns where the next run begins; nil is where the options say.
-func (q *sequence) start() func() *checkpoint.Position {
-	if q.cursor.position != nil {
-		return func() *checkpoint.Position {
-			from := q.cursor.position
-			q.cursor.position = nil // it can be large, and the Stream has it now
-			return from
-		}
-	}
-	if q.followed.served.get().initial {
+func (c *chain) start() func() *checkpoint.Position {
+	if c.cursor.position == nil && c.followed.get().served.initial {
 		return nil
 	}
-	return func() *checkpoint.Position { return nil } // all objects of a resource that was added later are new
+	return func() *checkpoint.Position { // nil if the resource was added later: all its objects are new
+		from := c.cursor.position
+		c.cursor.position = nil // it can be large, and the Stream has it now
+		return from
+	}
 }
 
 // handleEnd handles the end of a run. It returns an error that is final.
-func (q *sequence) handleEnd(ctx context.Context, r gvr.Resource, err error) error {
+func (c *chain) handleEnd(ctx context.Context, r gvr.Resource, err error) error {
 	var refused *stream.RequestError
 	var gap *stream.GapError
 	var gaveUp *stream.GaveUpError
 	switch {
-	case ctx.Err() != nil, err == nil:
+	case ctx.Err() != nil, err == nil, err == errRunOver:
 		return nil
 	case errors.As(err, &gap): // the position can't be resumed
-		q.cursor.position, q.cursor.synced = nil, false
+		c.cursor.position, c.cursor.synced = nil, false
 		return err
 	case errors.As(err, &gaveUp), !errors.As(err, &refused):
 		return err
 	case apierrors.IsForbidden(err):
-		q.followed.forbidden(r, refused.Namespace, err)
+		c.followed.forbidden(r, refused.Namespace, err)
 	case apierrors.IsNotFound(err):
-		q.followed.rediscover(ctx, q.cursor.failures == 0)
-		q.backOff(ctx, err, Gone, 500*time.Millisecond, 10*time.Second)
+		c.followed.rediscover(ctx, c.cursor.failures == 0)
+		c.backOff(ctx, err, Gone, 500*time.Millisecond, 10*time.Second)
 	default:
-		q.backOff(ctx, err, Failing, 5*time.Second, 5*time.Minute)
+		c.backOff(ctx, err, Failing, 5*time.Second, 5*time.Minute)
 	}
 	return nil
 }
 
 // backOff waits before the next run, or until something changes.
-func (q *sequence) backOff(ctx context.Context, err error, state State, first, most time.Duration) {
-	q.followed.setState(state, err)
-	q.cursor.failures++
-	delay := wait.Doubled(q.cursor.failures, first, most)
-	wait.Sleep(ctx, wait.Between(delay/2, delay), q.followed.changed)
+func (c *chain) backOff(ctx context.Context, err error, state State, first, most time.Duration) {
+	c.followed.setState(state, err)
+	c.cursor.failures++
+	delay := wait.Doubled(c.cursor.failures, first, most)
+	wait.Sleep(ctx, wait.Between(delay/2, delay), c.followed.changed)
 }
