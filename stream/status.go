@@ -138,7 +138,11 @@ func (s *Stream) Position() checkpoint.Position {
 		}
 		maps.Copy(p.ResourceVersions, one.ResourceVersions)
 		p.Partial, p.Rewound, p.Unclean = p.Partial || one.Partial, p.Rewound || one.Rewound, p.Unclean || one.Unclean
-		p.Objects = append(p.Objects, one.Objects...)
+		if p.Objects == nil {
+			p.Objects = one.Objects // the only worker's, mostly: they take much memory
+		} else {
+			p.Objects = append(p.Objects, one.Objects...)
+		}
 	}
 	return p
 }

@@ -35,6 +35,7 @@ type rules struct {
 	reset        bool // the first commit replaces what is in the Store
 }
 
+// phase is that of a run, whose events are acked for longer than it delivers them; it is no State of a Stream.
 type phase int
 
 const (
@@ -128,6 +129,9 @@ func (l *ledger) ahead(ln *line, ids []objects.ID) (wait bool) {
 	ln.stored.begun = true
 	if l.rules.noWriteAhead {
 		return l.await(true)
+	}
+	if l.next.discards {
+		return false // nothing more will be committed
 	}
 	for _, id := range ids {
 		if l.waiting.expect(id) { // else the object's entry from an earlier event stays until it is applied

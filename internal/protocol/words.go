@@ -2,7 +2,7 @@ package protocol
 
 import "time"
 
-// Input is the result of what a State asked for.
+// Input is the result of what a State asked for: one of the following, not a pointer to one.
 type Input interface{ input() }
 
 type (
@@ -116,7 +116,7 @@ type Fate int
 
 const (
 	NoneListed Fate = iota
-	// Retain keeps the initial event until Deliver. If the State after this one is not ReadingInitial, it is forgotten.
+	// Retain keeps the initial event until Deliver, or until the objects of another list or page replace it.
 	Retain
 	// Gather delivers the initial event now or with later ones, at the latest with Deliver.
 	Gather

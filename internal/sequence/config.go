@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -84,9 +85,15 @@ type logger struct {
 }
 
 func (l logger) log(ctx context.Context, level slog.Level, message string, args ...any) {
-	if l.to.Enabled(ctx, level) {
-		l.to.Log(ctx, level, message, append([]any{"resource", l.resource, "namespace", l.namespace}, args...)...)
+	if !l.to.Enabled(ctx, level) {
+		return
 	}
+	var caller [1]uintptr
+	runtime.Callers(2, caller[:])
+	r := slog.NewRecord(time.Now(), level, message, caller[0])
+	r.Add("resource", l.resource, "namespace", l.namespace)
+	r.Add(args...)
+	_ = l.to.Handler().Handle(ctx, r) // as slog does
 }
 
 // Errors make the errors that the caller of a Stream sees.
@@ -122,7 +129,8 @@ type Run struct {
 	FailOnGap, UntilClosed, UntilSynced bool
 	// Bookmarks emits BOOKMARK, and EveryBookmark also those that do not advance the version.
 	Bookmarks, EveryBookmark bool
-	// Workers returns all Workers of the run, also those that do not run now.
+	// Workers returns all Workers of the run, also those that do not run now. Only Worker.markRewound asks it: what one
+	// of them finds out concerns all.
 	Workers func() []*Worker
 }
 

@@ -134,7 +134,7 @@ func (c *connection) read(ev *client.Event) (f protocol.Frame, err error) {
 		return f, err
 	}
 	o.verdict, o.body.memory = ev.Verdict, ev.Memory
-	c.inbox.event = objectEvent{o, ev.Type}
+	c.inbox.putEvent(objectEvent{o, ev.Type})
 	f.Kind = protocol.ChangedFrame
 	if ev.Type == watch.Added {
 		f.Kind = protocol.AddedFrame

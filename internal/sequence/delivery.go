@@ -58,9 +58,8 @@ func (d *delivery) inTurn(ctx context.Context, f func() error) error {
 // carryOut carries out Outputs: each in one turn, or if it is about several objects, in one turn for each.
 type carryOut func(*protocol.Outputs) error
 
-// carrier returns what carries out all Outputs of a run, because new closures for each event would take memory. peek
-// puts events that have arrived into the inbox.
-func (d *delivery) carrier(ctx context.Context, peek func()) carryOut {
+// carrier returns what carries out all Outputs of a run, because new closures for each event would take memory.
+func (d *delivery) carrier(ctx context.Context) carryOut {
 	var now protocol.EmitEvent
 	change := func(c index.Change) error { return d.change(ctx, c, d.inbox.event.object, false) }
 	event := func() error { return d.event(ctx, now, change) }
@@ -83,7 +82,7 @@ func (d *delivery) carrier(ctx context.Context, peek func()) carryOut {
 			err = d.endSnapshot(ctx, out.EndSnapshot)
 		}
 		if out.Event.Emit && err == nil {
-			if err = d.writeEventAhead(ctx, out.Event, peek); err == nil { // not in a turn: others need not wait
+			if err = d.writeEventAhead(ctx, out.Event); err == nil { // not in a turn: others need not wait
 				now = out.Event
 				err = d.inTurn(ctx, event)
 			}
@@ -122,12 +121,10 @@ func (d *delivery) listed(ctx context.Context, l protocol.Listed) error {
 		d.inbox.gather()
 		return nil
 	case protocol.Gather:
-		o := d.inbox.gather()
-		if d.progress.WritesAhead() {
-			d.inbox.memory += o.body.size()
-			if len(d.inbox.page) < d.target.Requests.PageSize && d.inbox.memory < client.BufferBytes {
-				return nil
-			}
+		if !d.progress.WritesAhead() {
+			d.inbox.gather()
+		} else if !d.inbox.gatherUpTo(d.target.Requests.PageSize, client.BufferBytes) {
+			return nil
 		}
 	}
 	page := d.inbox.takePage()
@@ -223,11 +220,11 @@ func (d *delivery) reached(ctx context.Context, r protocol.Reached) error {
 
 // event delivers the event in the inbox, through change if the index has made something of it.
 func (d *delivery) event(ctx context.Context, e protocol.EmitEvent, change index.Deliver) error {
-	last := &d.inbox.event
+	last := d.inbox.event
 	d.movesTo = e.Version
-	defer func() { d.movesTo, *last = "", objectEvent{} }() // so that the object's memory can be freed
+	defer func() { d.movesTo = ""; d.inbox.dropEvent() }()
 	if e.Partial && !e.Replay && !d.index.Has(last.object.ID) {
-		return d.unknown(ctx, *last)
+		return d.unknown(ctx, last)
 	}
 	from := index.Happened
 	if e.Replay {
@@ -326,28 +323,36 @@ func (d *delivery) writePageAhead(ctx context.Context, page []object, l protocol
 	return d.progress.WriteAhead(ctx, fresh)
 }
 
+// commitsFor reports whether the event in the inbox has to wait for a commit of its object. Then the objects of later
+// events, if they are in the inbox, too, share that commit.
+func (d *delivery) commitsFor(e protocol.EmitEvent) bool {
+	return d.writesAhead(e) && !d.progress.IsWrittenAhead(d.inbox.event.object.ID)
+}
+
+// writesAhead reports whether the object of the event in the inbox has to be in the checkpoint before it is delivered.
+func (d *delivery) writesAhead(e protocol.EmitEvent) bool {
+	ev := &d.inbox.event
+	return e.Emit && !e.Replay && d.progress.WritesAhead() && ev.kind != watch.Deleted && d.isNew(ev.object)
+}
+
 // writeEventAhead writes to the checkpoint what must be there before the event in the inbox is delivered: the version
-// of SYNCED, if it is acked, and the object, if it is new. If the object requires a commit, the new objects of later
-// events that have already arrived share it: peek puts them into the inbox.
-func (d *delivery) writeEventAhead(ctx context.Context, e protocol.EmitEvent, peek func()) error {
+// of SYNCED, if it is acked, and the object, if it is new.
+func (d *delivery) writeEventAhead(ctx context.Context, e protocol.EmitEvent) error {
 	if err := d.progress.WriteVersion(ctx); err != nil {
 		return err
 	}
-	ev := &d.inbox.event
-	if !d.progress.WritesAhead() || ev.kind == watch.Deleted || e.Replay || !d.isNew(ev.object) {
+	coming := d.inbox.takeComing()
+	if !d.writesAhead(e) {
 		return nil
 	}
-	fresh := []objects.ID{ev.object.ID}
-	if !d.progress.IsWrittenAhead(fresh[0]) {
-		seen := map[objects.ID]bool{fresh[0]: true}
-		peek()
-		for _, o := range d.inbox.takeComing() {
-			// A replay of an unknown object is not delivered.
-			replay := protocol.NotAfter(o.ResourceVersion, e.Version) && !d.index.Has(o.ID)
-			if !replay && !seen[o.ID] && d.isNew(o) {
-				seen[o.ID] = true
-				fresh = append(fresh, o.ID)
-			}
+	fresh := []objects.ID{d.inbox.event.object.ID}
+	seen := map[objects.ID]bool{}
+	for _, o := range coming {
+		// A replay of an unknown object is not delivered.
+		replay := protocol.NotAfter(o.ResourceVersion, e.Version) && !d.index.Has(o.ID)
+		if !replay && o.ID != fresh[0] && !seen[o.ID] && d.isNew(o) {
+			seen[o.ID] = true
+			fresh = append(fresh, o.ID)
 		}
 	}
 	return d.progress.WriteAhead(ctx, fresh)

@@ -9,14 +9,23 @@ type inbox struct {
 	coming []object
 }
 
+// putEvent replaces the last event.
+func (b *inbox) putEvent(ev objectEvent) { b.event = ev }
+
 // putPage replaces the page.
 func (b *inbox) putPage(objects []object) { b.page, b.memory = objects, 0 }
 
-// gather makes the last event part of the page, and returns it.
-func (b *inbox) gather() object {
-	o := b.takeEvent().object
-	b.page = append(b.page, o)
-	return o
+// gather makes the last event part of the page.
+func (b *inbox) gather() {
+	b.page = append(b.page, b.event.object)
+	b.dropEvent()
+}
+
+// gatherUpTo does the same, and reports whether the page has so many objects, or takes so much memory.
+func (b *inbox) gatherUpTo(objects int, memory int64) (full bool) {
+	b.memory += b.event.object.body.size()
+	b.gather()
+	return len(b.page) >= objects || b.memory >= memory
 }
 
 // takePage takes the objects of the page.
@@ -26,12 +35,11 @@ func (b *inbox) takePage() []object {
 	return page
 }
 
-// takeEvent takes the last event, so that its memory can be freed.
-func (b *inbox) takeEvent() objectEvent {
-	ev := b.event
-	b.event = objectEvent{}
-	return ev
-}
+// dropEvent forgets the last event, so that its memory can be freed.
+func (b *inbox) dropEvent() { b.event = objectEvent{} }
+
+// putComing replaces the objects of later events.
+func (b *inbox) putComing(objects []object) { b.coming = objects }
 
 // takeComing takes the objects of later events.
 func (b *inbox) takeComing() []object {

@@ -225,7 +225,10 @@ func (r *requests) receiveInitial(ctx context.Context) protocol.Input {
 }
 
 // peek puts the objects of ADDED and MODIFIED that have arrived, and were not received yet, into the inbox.
-func (r *requests) peek() { r.inbox.coming = r.watch.peekObjects() }
+func (r *requests) peek() { r.inbox.putComing(r.watch.peekObjects()) }
+
+// restart prepares for a run.
+func (r *requests) restart() { r.pages = pageSizes{} }
 
 // disconnect ends the watch, if one is open.
 func (r *requests) disconnect() {

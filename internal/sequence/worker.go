@@ -76,6 +76,7 @@ func (w *Worker) Begin(from Origin) {
 		_, begun = p.ResourceVersions[w.report.namespace]
 	}
 	rules := w.target.rules(w.run, from)
+	w.requests.restart()
 	w.pacing.restart()
 	w.delivery.upToDate()
 	w.report.restart(b.Version,
@@ -148,7 +149,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	defer w.pacing.endSlot()
 	defer w.requests.dropPageAhead()
 	w.reportState(ctx, nil, nil, w.state)
-	carry := w.delivery.carrier(ctx, w.requests.peek)
+	carry := w.delivery.carrier(ctx)
 	for {
 		if end, ok := w.state.(protocol.Stopped); ok {
 			return w.target.Errors.End(end)
@@ -242,6 +243,9 @@ func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming, carry 
 		}
 		w.noteUpToDate()
 		s, out = s.Frame(f)
+		if w.delivery.commitsFor(out.Event) {
+			w.requests.peek()
+		}
 		if err := carry(&out); err != nil {
 			return nil, err
 		}
@@ -299,7 +303,7 @@ func (w *Worker) markRewound(ctx context.Context, next protocol.State, out proto
 	}
 	var others []*acks.Progress
 	for _, one := range w.run.Workers() {
-		if one == w || one.Status().State != Streaming {
+		if one == w || one.Status().State != Streaming { // an open watch notices the rewind itself
 			one.report.rewound()
 			others = append(others, one.delivery.progress)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,8 +31,14 @@ var errDone = errors.New("the test has seen enough")
 // newWorker returns a Worker of the namespace n, and a function that runs it until it has emitted a number of Events,
 // and returns these.
 func newWorker(t *testing.T, srv *apiserver.Server) (w *sequence.Worker, run func(events int) []string) {
+	return newLoggingWorker(t, srv, slog.New(slog.DiscardHandler))
+}
+
+func newLoggingWorker(
+	t *testing.T, srv *apiserver.Server, log *slog.Logger,
+) (w *sequence.Worker, run func(events int) []string) {
 	target := sequence.NewTarget(sequence.Config{
-		Resource: widgets(), Logger: slog.New(slog.DiscardHandler),
+		Resource: widgets(), Logger: log,
 		Requests: sequence.Requests{PageSize: 500, IdleTimeout: time.Minute},
 		Between:  func(least, _ time.Duration) time.Duration { return least },
 		Errors: sequence.Errors{
@@ -153,6 +160,48 @@ func TestWorkerEndsWithItsContext(t *testing.T) {
 		}
 		if s := w.Status(); s.State != sequence.Stopped || s.Cause != errDone || !s.Synced {
 			t.Errorf("at the end, Status is %+v", s)
+		}
+	})
+}
+
+// recorder is a slog.Handler, as people write it for a test: without WithAttrs of its own.
+type recorder struct {
+	slog.Handler
+	lines map[string]string // the file of each message, and its first two attributes
+}
+
+func (*recorder) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *recorder) Handle(_ context.Context, r slog.Record) error {
+	line := filepath.Base(r.Source().File)
+	n := 0
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		n++
+		return n < 2
+	})
+	h.lines[r.Message] = line
+	return nil
+}
+
+// A log line says where it comes from, and what it is about.
+func TestLogLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := apiserver.NewServer(widgets())
+		if err := srv.Apply(script.Everything(), "initial 1: 503\nlist 1: 503"); err != nil {
+			t.Fatal(err)
+		}
+		h := &recorder{Handler: slog.DiscardHandler, lines: map[string]string{}}
+		w, run := newLoggingWorker(t, srv, slog.New(h))
+		w.Begin(sequence.Origin{})
+		run(1)
+		about := " resource=widgets.v1.example.com namespace=n"
+		want := map[string]string{
+			"watching": "requests.go" + about, "trying again after a failure": "pacing.go" + about,
+			"watching again": "pacing.go" + about, "synced": "delivery.go" + about,
+		}
+		if diff := cmp.Diff(want, h.lines); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
-	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -39,13 +38,13 @@ func (o Object) Name() string {
 // UID returns the uid of the object.
 func (o Object) UID() types.UID {
 	id, _ := o.record.identity()
-	return id.uid
+	return id.UID
 }
 
 // ResourceVersion returns the resourceVersion of the object, which is empty if the server sent none.
 func (o Object) ResourceVersion() string {
 	id, _ := o.record.identity()
-	return id.version
+	return id.ResourceVersion
 }
 
 // JSON returns a new copy of the object as JSON. It returns an error for the zero Object.
@@ -91,10 +90,7 @@ func As[T any](o Object) (T, error) {
 // namespace, name, uid and resourceVersion. Of the zero Object, and of JSON that is invalid, the rest is empty.
 func (o Object) Meta() stream.Meta {
 	id, _ := o.record.identity()
-	return decode.NewMetaOf(objects.Version{
-		ID:              objects.ID{Namespace: id.namespace, Name: id.name, UID: id.uid},
-		ResourceVersion: id.version,
-	}, func() []byte {
+	return decode.NewMetaOf(id, func() []byte {
 		json, _ := o.JSON() // nil if there is none
 		return json
 	})

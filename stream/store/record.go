@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"strings"
 
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -12,13 +13,6 @@ import (
 // resourceVersion, and the values of all indexes, each with the number of its index. Then follows a byte that says how
 // the JSON is encoded, and the JSON. The record of no object is empty.
 type record string
-
-// identity is the part of the metadata that identifies an object and its state.
-type identity struct {
-	namespace, name string
-	uid             types.UID
-	version         string
-}
 
 // entry is a value of an index.
 type entry struct {
@@ -31,8 +25,8 @@ func (e entry) compare(other entry) int {
 }
 
 // pack returns a record. Encoding is that of the payload.
-func pack(id identity, entries []entry, encoding byte, payload []byte) record {
-	texts := [...]string{id.namespace, id.name, string(id.uid), id.version}
+func pack(id objects.Version, entries []entry, encoding byte, payload []byte) record {
+	texts := [...]string{id.Namespace, id.Name, string(id.UID), id.ResourceVersion}
 	var length [binary.MaxVarintLen64]byte
 	size := func(n int) int { return binary.PutUvarint(length[:], uint64(n)) }
 	total := size(len(entries)) + 1 + len(payload)
@@ -86,13 +80,13 @@ func (r record) name() (namespace, name string) {
 }
 
 // identity returns the identity, and what follows it.
-func (r record) identity() (id identity, rest record) {
+func (r record) identity() (id objects.Version, rest record) {
 	var uid string
-	id.namespace, r = r.text()
-	id.name, r = r.text()
+	id.Namespace, r = r.text()
+	id.Name, r = r.text()
 	uid, r = r.text()
-	id.uid = types.UID(uid)
-	id.version, r = r.text()
+	id.UID = types.UID(uid)
+	id.ResourceVersion, r = r.text()
 	return id, r
 }
 

@@ -132,5 +132,5 @@ func isSameObject(a, b *node) bool {
 	}
 	x, _ := a.record.identity()
 	y, _ := b.record.identity()
-	return x.uid == y.uid
+	return x.UID == y.UID
 }

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 )
 
@@ -47,7 +49,7 @@ func TestTreeIsLikeAMap(t *testing.T) {
 				now.root = e.remove(now.root, k)
 				delete(now.want, k)
 			} else {
-				id := identity{namespace: k.namespace, name: k.name, version: fmt.Sprint(i % 50)}
+				id := named(k.namespace, k.name, "", fmt.Sprint(i%50))
 				rec := pack(id, nil, plain, nil)
 				now.root = e.put(now.root, k.value, rec)
 				now.want[k] = rec
@@ -147,18 +149,18 @@ func TestDifferencesSkipWhatIsShared(t *testing.T) {
 	e := editor{seed: maphash.MakeSeed()}
 	var before *node
 	for i := range 20_000 {
-		before = e.put(before, "", pack(identity{name: fmt.Sprint("name-", i)}, nil, plain, nil))
+		before = e.put(before, "", pack(named("", fmt.Sprint("name-", i), "", ""), nil, plain, nil))
 	}
 	e.freeze()
-	after := e.put(before, "", pack(identity{name: "name-777", version: "2"}, nil, plain, nil))
+	after := e.put(before, "", pack(named("", "name-777", "", "2"), nil, plain, nil))
 	after = e.remove(after, key{name: "name-12345"})
-	after = e.put(after, "", pack(identity{name: "other"}, nil, plain, nil))
+	after = e.put(after, "", pack(named("", "other", "", ""), nil, plain, nil))
 	var got []string
 	calls := 0
 	if differences(nil, after, func(_, _ *node) bool { calls++; return calls < 3 }) || calls != 3 {
 		t.Errorf("yield was called %d times, want 3", calls)
 	}
-	if fresh := e.put(before, "", pack(identity{name: "name-777"}, nil, plain, nil)); !differences(before, fresh,
+	if fresh := e.put(before, "", pack(named("", "name-777", "", ""), nil, plain, nil)); !differences(before, fresh,
 		func(_, _ *node) bool { return false }) {
 		t.Error("an equal record in another node is a difference")
 	}
@@ -205,11 +207,11 @@ func TestTreeIsShallow(t *testing.T) {
 	var root, byNamespace, byValue *node
 	for i := range 1 << 14 {
 		text := fmt.Sprintf("%08d", i)
-		byNamespace = e.put(byNamespace, "", pack(identity{namespace: text, name: "default"}, nil, plain, nil))
-		byValue = e.put(byValue, text, pack(identity{name: "default"}, nil, plain, nil))
+		byNamespace = e.put(byNamespace, "", pack(named(text, "default", "", ""), nil, plain, nil))
+		byValue = e.put(byValue, text, pack(named("", "default", "", ""), nil, plain, nil))
 	}
 	for i := range 1 << 14 {
-		root = e.put(root, "", pack(identity{name: strings.Repeat("a", i%7) + fmt.Sprintf("%08d", i)}, nil, plain, nil))
+		root = e.put(root, "", pack(named("", strings.Repeat("a", i%7)+fmt.Sprintf("%08d", i), "", ""), nil, plain, nil))
 	}
 	var depth func(n *node) int
 	depth = func(n *node) int {
@@ -223,7 +225,7 @@ func TestTreeIsShallow(t *testing.T) {
 			t.Errorf("the tree of 16,384 %s has depth %d", what, d)
 		}
 	}
-	again := pack(identity{name: "00000007"}, nil, plain, nil)
+	again := pack(named("", "00000007", "", ""), nil, plain, nil)
 	put := func() { root = e.put(root, "", again) }
 	if n := testing.AllocsPerRun(10, put); n > 1 {
 		t.Errorf("within an edit, a put allocates %v times, want once", n)
@@ -243,14 +245,14 @@ func TestRecord(t *testing.T) {
 	long := strings.Repeat("n", 300)
 	for _, c := range []struct {
 		why     string
-		id      identity
+		id      objects.Version
 		entries []entry
 		payload string
 	}{
-		{"nothing", identity{}, nil, ""},
-		{"a cluster-scoped object", identity{"", "node-1", "u", "5"}, nil, "{}"},
-		{"names from a hostile server", identity{long, long + "\x00", "u\xff", long}, nil, "{}"},
-		{"values", identity{"a", "b", "c", "1"}, []entry{{0, ""}, {0, long}, {200, "x"}}, `{"a":1}`},
+		{"nothing", objects.Version{}, nil, ""},
+		{"a cluster-scoped object", named("", "node-1", "u", "5"), nil, "{}"},
+		{"names from a hostile server", named(long, long+"\x00", "u\xff", long), nil, "{}"},
+		{"values", named("a", "b", "c", "1"), []entry{{0, ""}, {0, long}, {200, "x"}}, `{"a":1}`},
 	} {
 		r := pack(c.id, c.entries, compressed, []byte(c.payload))
 		id, _ := r.identity()
@@ -259,11 +261,11 @@ func TestRecord(t *testing.T) {
 		if id != c.id || !slices.Equal(entries, c.entries) || encoding != compressed || payload != c.payload {
 			t.Errorf("%s: got %v %v %d %q", c.why, id, entries, encoding, payload)
 		}
-		if namespace, name := r.name(); namespace != c.id.namespace || name != c.id.name {
+		if namespace, name := r.name(); namespace != c.id.Namespace || name != c.id.Name {
 			t.Errorf("%s: got the name %q/%q", c.why, namespace, name)
 		}
 	}
-	if id, _ := record("").identity(); id != (identity{}) {
+	if id, _ := record("").identity(); id != (objects.Version{}) {
 		t.Errorf("the empty record has the identity %v", id)
 	}
 }
@@ -289,7 +291,7 @@ func TestCodec(t *testing.T) {
 		}
 		encoding, payload := c.encode([]byte(json))
 		name := fmt.Sprint("n", i%300)
-		root = e.put(root, "", pack(identity{name: name}, nil, encoding, payload))
+		root = e.put(root, "", pack(named("", name, "", ""), nil, encoding, payload))
 		want[name] = json
 		c.learn(root)
 	}
@@ -335,7 +337,7 @@ func BenchmarkTree(b *testing.B) {
 	const n = 1_000_000
 	records := make([]record, n)
 	for i := range records {
-		records[i] = pack(identity{name: fmt.Sprintf("name-%08d", i)}, nil, plain, nil)
+		records[i] = pack(named("", fmt.Sprintf("name-%08d", i), "", ""), nil, plain, nil)
 	}
 	e := editor{seed: maphash.MakeSeed()}
 	var root *node
@@ -361,4 +363,10 @@ func BenchmarkTree(b *testing.B) {
 			root.get(key{name: fmt.Sprintf("name-%08d", at.IntN(n))})
 		}
 	})
+}
+
+// named returns a version of an object.
+func named(namespace, name, uid, version string) objects.Version {
+	id := objects.ID{Namespace: namespace, Name: name, UID: types.UID(uid)}
+	return objects.Version{ID: id, ResourceVersion: version}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gvrwatch/gvrwatch/internal/guard"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -141,17 +142,20 @@ func (w *writer) publish() {
 // put puts the object of an event into the trees.
 func (w *writer) put(d *draft, ev stream.Event) error {
 	m := ev.Meta()
-	id := identity{m.GetNamespace(), m.GetName(), m.GetUID(), m.GetResourceVersion()}
+	id := objects.Version{
+		ID:              objects.ID{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID()},
+		ResourceVersion: m.GetResourceVersion(),
+	}
 	object, err := jsonOf(ev)
 	if err != nil {
-		return fmt.Errorf("store: cannot encode %s/%s: %w", id.namespace, id.name, guard.Redact(err))
+		return fmt.Errorf("store: cannot encode %s/%s: %w", id.Namespace, id.Name, guard.Redact(err))
 	}
 	entries, err := w.entriesOf(ev, id)
 	if err != nil {
 		return err
 	}
 	var before []entry
-	k := key{namespace: id.namespace, name: id.name}
+	k := key{namespace: id.Namespace, name: id.Name}
 	if n := d.next.objects.get(k); n != nil {
 		before, _ = n.record.entries()
 	} else {
@@ -174,8 +178,8 @@ func (w *writer) put(d *draft, ev stream.Event) error {
 }
 
 // pack returns the record of an object. If a later run delivers an object again, that is the record which readers have.
-func (w *writer) pack(d *draft, k key, id identity, entries []entry, object []byte) record {
-	if d.held && id.version != "" {
+func (w *writer) pack(d *draft, k key, id objects.Version, entries []entry, object []byte) record {
+	if d.held && id.ResourceVersion != "" {
 		for _, shard := range w.store.state.Load().in(d.next.namespace) {
 			if n := shard.objects.get(k); n != nil && w.isSame(n.record, id, entries, object) {
 				return n.record
@@ -187,7 +191,7 @@ func (w *writer) pack(d *draft, k key, id identity, entries []entry, object []by
 }
 
 // isSame reports whether a record has all this.
-func (w *writer) isSame(r record, id identity, entries []entry, object []byte) (same bool) {
+func (w *writer) isSame(r record, id objects.Version, entries []entry, object []byte) (same bool) {
 	if before, _ := r.identity(); before != id {
 		return false
 	}
@@ -220,7 +224,7 @@ func (w *writer) remove(d *draft, ev stream.Event) {
 }
 
 // entriesOf returns the values of all indexes for the object of an event.
-func (w *writer) entriesOf(ev stream.Event, id identity) (entries []entry, err error) {
+func (w *writer) entriesOf(ev stream.Event, id objects.Version) (entries []entry, err error) {
 	for i := range w.store.indexes {
 		values, err := w.call(i, ev, id)
 		if err != nil {
@@ -235,7 +239,7 @@ func (w *writer) entriesOf(ev stream.Event, id identity) (entries []entry, err e
 }
 
 // call calls the function of an index.
-func (w *writer) call(index int, ev stream.Event, id identity) (values []string, err error) {
+func (w *writer) call(index int, ev stream.Event, id objects.Version) (values []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			cause, isError := p.(error)
@@ -243,7 +247,7 @@ func (w *writer) call(index int, ev stream.Event, id identity) (values []string,
 				cause = errors.New("its panic value is no error") // which may quote the object
 			}
 			err = fmt.Errorf("store: the function of index %q panicked for %s/%s: %w",
-				w.store.names[index], id.namespace, id.name, guard.Redact(cause))
+				w.store.names[index], id.Namespace, id.Name, guard.Redact(cause))
 		}
 	}()
 	return w.store.indexes[index](ev), nil
