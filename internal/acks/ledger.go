@@ -17,7 +17,9 @@ type ledger struct {
 	key      string
 	identity checkpoint.Identity
 	rules    rules
-	due      func(events int) // called, without mu, when there is something to commit, with the events newly applied
+	// due is called, without mu, when there is something to commit, with the events newly applied. It is a function, so
+	// that a ledger can be driven without a committer.
+	due func(events int)
 
 	mu      sync.Mutex
 	start   checkpoint.Position // without objects

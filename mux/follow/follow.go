@@ -54,7 +54,7 @@ type common struct {
 	lists     *host.Lists
 	rights    *rights
 	panicked  chan error // receives panics of Options.StatusChanged
-	onSynced  func()     // follower.checkSynced
+	onSynced  func()     // follower.checkSynced: all that a followed resource may have the follower do
 }
 
 // discovered is what discovery has reported in this run.

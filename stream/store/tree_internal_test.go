@@ -211,7 +211,8 @@ func TestTreeIsShallow(t *testing.T) {
 		byValue = e.put(byValue, text, pack(named("", "default", "", ""), nil, plain, nil))
 	}
 	for i := range 1 << 14 {
-		root = e.put(root, "", pack(named("", strings.Repeat("a", i%7)+fmt.Sprintf("%08d", i), "", ""), nil, plain, nil))
+		name := strings.Repeat("a", i%7) + fmt.Sprintf("%08d", i)
+		root = e.put(root, "", pack(named("", name, "", ""), nil, plain, nil))
 	}
 	var depth func(n *node) int
 	depth = func(n *node) int {
