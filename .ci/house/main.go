@@ -1,5 +1,5 @@
 // Command house checks the shape of the repository it is run in: exported names,
-// long files and lines, structs that are wide, that hold each other or embed one
+// long files and lines, types that are wide, structs that hold each other or embed one
 // another without a reason, words that the glossary replaces, and the imports of
 // internal/protocol. words.txt and structs.txt permit exceptions. It prints a table
 // of all packages, then one line for each problem, and exits with 1 if there is any.

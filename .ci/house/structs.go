@@ -13,20 +13,29 @@ import (
 
 const (
 	module     = "github.com/gvrwatch/gvrwatch"
-	maxFields  = 20 // of a struct, with all that it embeds
-	maxMethods = 25 // of a struct, with all that it embeds
+	maxFields  = 20 // of a type, with all that it embeds
+	maxMethods = 25 // of a type, with all that it embeds
 	maxWide    = 6  // lines of structsFile
+	local      = ": a struct without a top-level name"
 )
 
-// A declared type is a top-level type of this repository, tests excepted. Its name is "folder.Name".
+// A declared type is a type of this repository, tests excepted. Its name is "folder.Name", or, without one at the
+// top level, its position and local. Files for several systems may declare it several times.
+//
+// Only declarations are read, so the rules do not see what a type reaches through a function, an interface or any, the
+// methods of an embedded interface, and a package whose name is not that of its folder.
 type declared struct {
-	pos       string
+	pos       string // "" if it is but another name of a type
 	structure bool
-	fields    int // that have a name; one of an unnamed struct type counts as one
-	methods   int
-	embeds    []string // also B of "type A B" and "type A = B"
+	fields    int // without embeds; the most of one declaration; one of an unnamed struct type counts as one
+	methods   map[string]bool
+	embeds    []string // types of this repository, of all declarations
+	same      string   // B of "type A B" and "type A = B"
 	holds     []string // what its fields, elements and keys are, behind any pointer, slice, map or channel
 }
+
+func (t *declared) isStruct() bool  { return t.structure }
+func (t *declared) isDefined() bool { return t.pos != "" }
 
 // A bare embed has no comment beside it. Its type need not be a struct of this repository.
 type bare struct{ pos, name string }
@@ -47,25 +56,33 @@ func (r *report) structs(folder string, files *token.FileSet, f *ast.File) {
 			if spec.Name != nil {
 				name = spec.Name.Name
 			}
+			if name == "." {
+				r.problem("%s: imports %s with a dot: remove the dot", files.Position(spec.Pos()), imported)
+			}
 			s.imports[name] = path.Clean(rest)
 		}
 	}
+	named := map[ast.Expr]bool{}
 	for _, decl := range f.Decls {
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
 			if decl.Recv != nil {
-				r.typ(s.named(decl.Recv.List[0].Type)).methods++
+				r.typ(s.named(decl.Recv.List[0].Type)).methods[decl.Name.Name] = true
 			}
 		case *ast.GenDecl:
 			for _, spec := range decl.Specs {
 				if spec, ok := spec.(*ast.TypeSpec); ok {
 					r.typ(s.named(spec.Name)).declare(s, files.Position(spec.Pos()).String(), spec)
+					named[ast.Unparen(spec.Type)] = true
 				}
 			}
 		}
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if structure, ok := n.(*ast.StructType); ok {
+			if pos := files.Position(n.Pos()).String(); !named[structure] {
+				r.typ(pos+local).declare(s, pos, &ast.TypeSpec{Type: structure})
+			}
 			for _, field := range structure.Fields.List {
 				if len(field.Names) == 0 && field.Doc.Text()+field.Comment.Text() == "" {
 					r.bare = append(r.bare, bare{files.Position(field.Pos()).String(), s.named(field.Type)})
@@ -76,29 +93,35 @@ func (r *report) structs(folder string, files *token.FileSet, f *ast.File) {
 	})
 }
 
-// declare adds what one declaration says; a file for another system may have another.
+// declare adds what one declaration says.
 func (t *declared) declare(s source, pos string, spec *ast.TypeSpec) {
-	t.pos = pos
 	t.holds = append(t.holds, s.held(spec)...)
-	structure, ok := spec.Type.(*ast.StructType)
+	structure, ok := ast.Unparen(spec.Type).(*ast.StructType)
+	if ok || !spec.Assign.IsValid() {
+		t.pos = pos
+	}
 	if !ok {
-		if same := s.named(spec.Type); same != "" {
-			t.embeds = append(t.embeds, same)
-		}
+		t.same = s.named(spec.Type)
 		return
 	}
 	t.structure = true
+	fields := 0
 	for _, field := range structure.Fields.List {
-		t.fields += len(field.Names)
+		fields += len(field.Names)
 		if len(field.Names) == 0 {
-			t.embeds = append(t.embeds, s.named(field.Type))
+			if name := s.named(field.Type); name == "" {
+				fields++
+			} else if !slices.Contains(t.embeds, name) {
+				t.embeds = append(t.embeds, name)
+			}
 		}
 	}
+	t.fields = max(t.fields, fields)
 }
 
 func (r *report) typ(name string) *declared {
 	if r.types[name] == nil {
-		r.types[name] = &declared{}
+		r.types[name] = &declared{methods: map[string]bool{}}
 	}
 	return r.types[name]
 }
@@ -158,40 +181,45 @@ func (s source) held(spec *ast.TypeSpec) (names []string) {
 	return names
 }
 
-// judgeStructs reports the structs that are too wide, that hold each other, and that embed one without a reason.
+// judgeStructs reports types that are too wide, structs that hold each other, and embedded structs without a reason.
 func (r *report) judgeStructs() {
-	var names []string
 	for name, t := range r.types {
-		if t.structure {
-			names = append(names, name)
+		if original := r.find(name, (*declared).isDefined); original != nil {
+			maps.Copy(original.methods, t.methods)
 		}
 	}
-	slices.Sort(names)
-	holds := map[string]map[string]bool{}
+	names := slices.Sorted(maps.Keys(r.types))
+	reached := map[string]map[string]bool{}
 	for _, name := range names {
-		holds[name] = r.held(name)
+		reached[name] = map[string]bool{}
+		r.reach(name, reached[name])
 	}
 	for _, name := range names {
 		t := r.types[name]
-		fields, methods := r.flat(name, map[string]bool{})
-		if (fields > maxFields || methods > maxMethods) && !r.mayBeWide(name) {
+		fields, methods := r.flat(name, map[*declared]bool{})
+		if t.isDefined() && (fields > maxFields || methods > maxMethods) && !r.mayBeWide(name) {
 			r.problem("%s: %s has %d fields and %d methods with what it embeds, %d and %d at most: "+
-				"split it, or give a reason in %s", t.pos, name, fields, methods, maxFields, maxMethods, structsFile)
+				"split it, or give a reason in %s",
+				t.pos, strings.TrimPrefix(name, t.pos+": "), fields, methods, maxFields, maxMethods, structsFile)
 		}
-		for _, other := range slices.Sorted(maps.Keys(holds[name])) {
-			if name < other && holds[other][name] {
-				r.problem("%s: %s and %s hold each other: "+
-					"give one of them a function or a part of the other", t.pos, name, other)
+		var cycle []string
+		for _, other := range names {
+			if r.types[other].structure && reached[name][other] && reached[other][name] {
+				cycle = append(cycle, other)
 			}
+		}
+		if len(cycle) > 1 && cycle[0] == name {
+			r.problem("%s: %s hold each other: give one of them a function or a part of the other",
+				t.pos, strings.Join(cycle, " and "))
 		}
 	}
 	for _, b := range r.bare {
-		if r.isStruct(b.name) {
+		if r.find(b.name, (*declared).isStruct) != nil {
 			r.problem("%s: embeds %s without a comment: name the field, or give the reason beside it", b.pos, b.name)
 		}
 	}
 	if n := len(r.wide); n > maxWide {
-		r.problem("%s: %d structs, %d at most", structsFile, n, maxWide)
+		r.problem("%s: %d types, %d at most", structsFile, n, maxWide)
 	}
 	for _, w := range r.wide {
 		if !w.used {
@@ -200,52 +228,47 @@ func (r *report) judgeStructs() {
 	}
 }
 
-// isStruct reports whether a type is a struct of this repository, under whatever name.
-func (r *report) isStruct(name string) bool {
-	t := r.types[name]
-	return t != nil && (t.structure || len(t.embeds) == 1 && r.isStruct(t.embeds[0]))
+// find follows "type A B" and "type A = B" up to a type that is such, nil if none is.
+func (r *report) find(name string, such func(*declared) bool) *declared {
+	for range r.types { // No more steps, even if two systems define two types by each other.
+		t := r.types[name]
+		if t == nil || such(t) {
+			return t
+		}
+		name = t.same
+	}
+	return nil
 }
 
-// flat counts the fields and methods of a type and of all that it embeds, each once.
-func (r *report) flat(name string, seen map[string]bool) (fields, methods int) {
-	t := r.types[name]
-	if t == nil || seen[name] {
-		return 1, 0
+// flat counts the fields and methods of a type and of all that it embeds, each once, but each as one field at least.
+func (r *report) flat(name string, seen map[*declared]bool) (fields, methods int) {
+	t := r.find(name, (*declared).isDefined)
+	if t == nil || seen[t] {
+		return 0, 0
 	}
-	seen[name] = true
-	if !r.isStruct(name) {
-		return 1, t.methods
-	}
-	fields, methods = t.fields, t.methods
-	for _, e := range t.embeds {
-		f, m := r.flat(e, seen)
-		fields, methods = fields+f, methods+m
+	seen[t] = true
+	methods = len(t.methods)
+	if structure := r.find(name, (*declared).isStruct); structure != nil {
+		fields = structure.fields
+		for _, e := range structure.embeds {
+			f, m := r.flat(e, seen)
+			fields, methods = fields+max(f, 1), methods+m
+		}
 	}
 	return fields, methods
 }
 
-// held returns what a struct holds, also in what it embeds and in types that are no structs.
-func (r *report) held(name string) map[string]bool {
-	held, seen := map[string]bool{}, map[string]bool{}
-	var visit func(name string)
-	visit = func(name string) {
-		t := r.types[name]
-		if t == nil || seen[name] {
-			return
-		}
-		seen[name] = true
-		for _, other := range t.holds {
-			held[other] = true
-			if slices.Contains(t.embeds, other) || r.types[other] != nil && !r.types[other].structure {
-				visit(other)
-			}
+// reach adds all that a type holds, also in what it holds.
+func (r *report) reach(name string, reached map[string]bool) {
+	for _, other := range r.types[name].holds {
+		if r.types[other] != nil && !reached[other] {
+			reached[other] = true
+			r.reach(other, reached)
 		}
 	}
-	visit(name)
-	return held
 }
 
-// wide is a struct that may have more fields and methods, for a reason.
+// wide is a type that may have more fields and methods, for a reason.
 type wide struct {
 	name string
 	used bool
