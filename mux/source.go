@@ -35,7 +35,9 @@ type (
 	watched interface {
 		Watched(friend.Access) (stream.Options, stream.Run, error)
 	}
-	held       interface{ Hold(*host.Holder) }
+	held interface {
+		Hold(friend.Access, *host.Holder)
+	}
 	positioned interface{ Position() checkpoint.Position }
 	reporting  interface{ Status() stream.Status }
 )
@@ -114,9 +116,9 @@ func (s *source) settle(keeper *host.Holder) {
 	switch {
 	case !ok:
 	case s.discarded:
-		h.Hold(host.Nobody)
+		h.Hold(friend.Access{}, host.Nobody)
 	case s.buffer.load().events > 0:
-		h.Hold(keeper)
+		h.Hold(friend.Access{}, keeper)
 	}
 	s.discarded = false
 }

@@ -241,7 +241,7 @@ func (f *fanIn) serve(t turn) (err error) {
 func (f *fanIn) handle(ev Event, t turn) (err error) {
 	err = sequence.ErrLeft
 	defer func() { t.member.results <- err }()
-	err = f.run.emit(ev)
+	err = f.run.emit(&ev)
 	return err
 }
 
@@ -265,7 +265,7 @@ func (f *fanIn) sync() error {
 		return nil
 	}
 	f.pendingSynced = false
-	return f.run.emit(Event{Type: Synced, Resource: f.run.stream.resource})
+	return f.run.emit(&Event{Type: Synced, Resource: f.run.stream.resource})
 }
 
 // end handles the end of a member's goroutine. An error ends the run.

@@ -203,8 +203,8 @@ func (q *Sequence) Watched(friend.Access) (Options, Run, error) {
 func (q *Sequence) made() bool { return q != nil && q.stream != nil }
 
 // Hold records who holds events that the last run has delivered, for packages of this module.
-func (q *Sequence) Hold(by *host.Holder) {
+func (q *Sequence) Hold(_ friend.Access, by *host.Holder) {
 	if q.made() {
-		q.stream.Hold(by)
+		q.stream.Hold(friend.Access{}, by)
 	}
 }

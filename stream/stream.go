@@ -124,7 +124,7 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 	defer func() {
 		// A function of the Options may have panicked before an event was delivered, or it is not known what existed.
 		if !returned || from.Now && !active.synced {
-			s.Hold(host.Nobody)
+			s.Hold(friend.Access{}, host.Nobody)
 		}
 	}()
 	err = active.runWorkers(ctx, from)
@@ -146,7 +146,7 @@ type activeRun struct {
 }
 
 // emit delivers an event to the loop. An error ends the run.
-func (r *activeRun) emit(ev Event) error {
+func (r *activeRun) emit(ev *Event) error {
 	if transform := r.stream.options.Transform; transform != nil && ev.Object != nil {
 		transform(ev.Object)
 		if r.hosted.Memory != nil {
@@ -154,7 +154,7 @@ func (r *activeRun) emit(ev Event) error {
 		}
 	}
 	r.synced = r.synced || ev.Type == Synced
-	if !r.yield(ev, nil) {
+	if !r.yield(*ev, nil) {
 		return sequence.ErrLeft
 	}
 	return nil
@@ -180,7 +180,10 @@ func (r *activeRun) runWorkers(ctx context.Context, from sequence.Origin) error 
 		return newFanIn(r, from).loop(ctx, namespaces)
 	}
 	w := sequence.New(r.stream.target, r.shared, namespaces[0], sequence.Door{
-		Emit: func(s *sequence.Event) error { return r.emit(r.event(s)) },
+		Emit: func(s *sequence.Event) error {
+			ev := r.event(s)
+			return r.emit(&ev)
+		},
 	})
 	w.Begin(from) // before begun, which lets Position see w
 	var rest checkpoint.Position
@@ -217,7 +220,7 @@ func (s *Stream) begin(cancel context.CancelCauseFunc) bool {
 }
 
 // Hold records who holds events that the last run has delivered, for packages of this module.
-func (s *Stream) Hold(by *host.Holder) {
+func (s *Stream) Hold(_ friend.Access, by *host.Holder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last.holder = by

@@ -5,5 +5,5 @@
 // usual entry is packed into 32 bytes and its name, and holds no pointer that the garbage collector follows.
 //
 // Package sequence drives an Index from the events and snapshots of one namespace, or of the cluster. The package does
-// no I/O and emits no events: it returns [Change]s.
+// no I/O and makes no events: it calls a function with each [Change].
 package index

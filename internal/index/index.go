@@ -63,8 +63,10 @@ func (x *Index) get(id objects.ID) (was objects.Version, stale, ok bool) {
 
 // Has reports whether the Index has an entry for an object.
 func (x *Index) Has(id objects.ID) bool {
-	_, _, ok := x.get(id)
-	return ok
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	name := x.table.key(id.NamespacedName())
+	return x.table.of(name.hash).has(name, id.UID)
 }
 
 // HasName reports whether the Index has an entry for any object of a name.

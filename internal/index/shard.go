@@ -62,6 +62,12 @@ func (s *shard) get(name key, uid types.UID) (e objects.Version, stale, ok bool)
 	return e, false, false
 }
 
+// has is get without an allocation.
+func (s *shard) has(name key, uid types.UID) bool {
+	_, ok := s.packed.find(name, uid)
+	return ok || s.plainOf(name.NamespacedName, uid) != nil
+}
+
 func (s *shard) plainOf(name types.NamespacedName, uid types.UID) *plainEntry {
 	of := s.plain[name]
 	for n := range of {

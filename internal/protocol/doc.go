@@ -3,5 +3,5 @@
 //
 // It does no I/O, reads no clock, starts no goroutine and sees no objects, so each rule is tested as a row of a table.
 // Package sequence drives it: it does what the State asks for, passes the result to Step, and carries out the Outputs.
-// States are values without pointers to anything that changes, and only this package makes them.
+// States are values without pointers to anything that changes, and only this package makes one of another.
 package protocol

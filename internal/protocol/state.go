@@ -148,7 +148,8 @@ func (m Memory) Resumable() bool { return !m.midSnapshot && m.gap == Gap{} }
 // Rewound reports whether a GAP is pending because the server has gone back in time.
 func (m Memory) Rewound() bool { return m.gap.Reason == GapRewound }
 
-// Rules are the options that matter to the protocol, and what is known of the server.
+// Rules are the options that matter to the protocol, and what is known at the beginning. Partial, Unclean, Quiet and
+// InitialEvents change on the way: they are only true until something else is known.
 type Rules struct {
 	FailOnGap         bool // a gap ends the sequence
 	Partial           bool // the sequence started at a version; the index lacks the objects that existed then

@@ -109,8 +109,8 @@ func Step(s State, in Input) (State, Outputs) {
 	case Streaming:
 		switch in := in.(type) {
 		case Frame:
-			next, out := s.Frame(in)
-			return next, out
+			out := s.Frame(in)
+			return s, out
 		case Silent:
 			return s.fellSilent(), Outputs{}
 		case Closed:

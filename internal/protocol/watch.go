@@ -46,8 +46,8 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 	return m.retry(f, m.resume(s.pendingSynced, false)), Outputs{}
 }
 
-// Frame is Step for the most frequent Input, without an allocation.
-func (s Streaming) Frame(in Frame) (Streaming, Outputs) {
+// Frame is Step for the most frequent Input, without an allocation: it moves s past the Frame.
+func (s *Streaming) Frame(in Frame) Outputs {
 	m := &s.Memory
 	s.frames, m.empty = true, 0
 	var out Outputs
@@ -70,7 +70,7 @@ func (s Streaming) Frame(in Frame) (Streaming, Outputs) {
 	if event.Emit {
 		out.Event = event
 	}
-	return s, out
+	return out
 }
 
 func (s Streaming) fellSilent() State {

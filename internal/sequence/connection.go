@@ -59,7 +59,7 @@ func (c *connection) receive(ctx context.Context, timeout time.Duration) (f prot
 	defer func() { c.silence += time.Since(began) }()
 	for c.watch.Wait(ctx, timeout-time.Since(began)) {
 		if ctx.Err() != nil {
-			return f, protocol.Silent{} // ignored: loop checks ctx first
+			return f, protocol.Silent{} // ignored: Worker.Run checks ctx first
 		}
 		if f, other, ok = c.poll(); ok {
 			return f, other

@@ -220,11 +220,11 @@ func (d *delivery) reached(ctx context.Context, r protocol.Reached) error {
 
 // event delivers the event in the inbox, through change if the index has made something of it.
 func (d *delivery) event(ctx context.Context, e protocol.EmitEvent, change index.Deliver) error {
-	last := d.inbox.event
+	last := &d.inbox.event
 	d.movesTo = e.Version
 	defer func() { d.movesTo = ""; d.inbox.dropEvent() }()
 	if e.Partial && !e.Replay && !d.index.Has(last.object.ID) {
-		return d.unknown(ctx, last)
+		return d.unknown(ctx, *last)
 	}
 	from := index.Happened
 	if e.Replay {
@@ -289,8 +289,9 @@ func (d *delivery) emit(mayBeKnown bool) error {
 		}
 		d.current.Mark = d.progress.Mark(d.report.point())
 	}
-	defer func() { d.current = Event{} }() // so that the object's memory can be freed
-	return d.door.Emit(&d.current)
+	err := d.door.Emit(&d.current)
+	d.current = Event{} // so that the object's memory can be freed
+	return err
 }
 
 // pass records a change of the position or the index that comes without an Event.

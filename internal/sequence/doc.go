@@ -7,11 +7,10 @@
 //	inbox      has what arrived and is not decided
 //	pacing     says when the next request may be sent, and when to give up
 //	delivery   takes objects from the inbox, compares them with the index, and emits Events with their marks
-//	report     has what Status and Position show; the other rooms write it
+//	report     has what Status and Position show; pacing, delivery and the Worker write it
 //
-// The inbox and the report are shared, and hold nothing of the other rooms. requests, pacing and delivery do not know
-// each other: what one has to ask another (whether the index has a name, which events have arrived), it is given as a
-// function.
+// The inbox and the report are shared, and hold nothing of the other rooms. requests, pacing and delivery are given no
+// value of each other. requests asks whether the index has a name, and whether events may wait, through functions.
 //
 // What all rooms mean by an object, and how one is received and copied, is in object.go.
 //

@@ -69,7 +69,7 @@ func (r *requests) list(ctx context.Context, token string, timeout time.Duration
 	objects := 0
 	var in protocol.Input = protocol.Failed{Cause: f}
 	if a.err == nil {
-		in = r.takePage(a.list)
+		in = r.receivePage(a.list)
 		objects = len(r.inbox.page)
 	}
 	r.scope.done(Request{Verb: "list", Continued: token != "", Objects: objects, Duration: a.took}, in)
@@ -116,8 +116,8 @@ func (r *requests) requestPage(ctx context.Context, o metav1.ListOptions, timeou
 	return answer{list: list, err: err, took: time.Since(began)}
 }
 
-// takePage puts the objects of a page into the inbox.
-func (r *requests) takePage(list client.List) protocol.Input {
+// receivePage puts the objects of a page into the inbox.
+func (r *requests) receivePage(list client.List) protocol.Input {
 	objects := make([]object, list.Len())
 	for i := range objects {
 		var u *unstructured.Unstructured

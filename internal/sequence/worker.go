@@ -242,7 +242,7 @@ func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming, carry 
 			return other, nil
 		}
 		w.noteUpToDate()
-		s, out = s.Frame(f)
+		out = s.Frame(f)
 		if w.delivery.commitsFor(out.Event) {
 			w.requests.peek()
 		}

@@ -28,8 +28,8 @@ type followed struct {
 
 // known is what is known of a followed resource.
 type known struct {
-	served   served   // discovery changes it
-	watched  watched  // the goroutines of the chain change it
+	served   served   // what discovery says; the chain changes it when it finds out more (rediscover)
+	watched  watched  // what the goroutines of the chain do; serve and reset forget parts of it
 	reported reported // both change it, by setState
 }
 

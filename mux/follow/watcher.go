@@ -44,7 +44,7 @@ type nameWatcher struct {
 	watching atomic.Bool // it is watching
 }
 
-// run watches until ctx ends.
+// loop watches until ctx ends.
 func (w *nameWatcher) loop(ctx context.Context) {
 	for more := true; more; more = wait.Sleep(ctx, wait.Between(w.retry/2, w.retry), nil) {
 		w.watch(ctx)

@@ -54,7 +54,7 @@ func Watch(ctx context.Context, s sequence) *Watcher {
 		}
 		err := w.deliver(ctx, s.Resource(), s.Events(ctx))
 		if ctx.Err() != nil {
-			s.Hold(host.Nobody) // the receiver may not have taken the last event
+			s.Hold(friend.Access{}, host.Nobody) // the receiver may not have taken the last event
 		}
 		return err
 	})
@@ -66,7 +66,7 @@ type sequence interface {
 	Resource() gvr.Resource
 	Watched(friend.Access) (stream.Options, stream.Run, error)
 	Events(context.Context) iter.Seq2[stream.Event, error]
-	Hold(*host.Holder)
+	Hold(friend.Access, *host.Holder)
 }
 
 var errCheckpoint = invalid.New("Checkpoint", "", "a watch.Interface has no acks: must be nil")

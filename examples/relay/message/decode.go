@@ -100,16 +100,19 @@ type aboutCut struct {
 	RedactionFailed bool   `json:"redactionfailed"`
 }
 
+// cloudEvent has the attributes of a CloudEvent of the relay.
+type cloudEvent struct {
+	common      // embedded, as the next three: JSON has their fields side by side
+	aboutMark   // see common
+	aboutObject // see common
+	aboutCut    // see common
+}
+
 var errNotOurs = errors.New("decode a message: invalid CloudEvent: must be JSON with the relay's attributes")
 
 // Decode decodes Message.Data. It ignores unknown attributes.
 func Decode(data []byte) (Event, error) {
-	var in struct {
-		common      // embedded, as the next three: JSON has their fields side by side
-		aboutMark   // see common
-		aboutObject // see common
-		aboutCut    // see common
-	}
+	var in cloudEvent
 	if json.Unmarshal(data, &in) != nil { // its error may quote the object
 		return Event{}, errNotOurs
 	}
