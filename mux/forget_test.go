@@ -43,7 +43,7 @@ func (f *forgetful) Host(ctx context.Context, _ host.Run) iter.Seq2[stream.Event
 	}
 }
 
-func (f *forgetful) Hold(by *host.Holder) {
+func (f *forgetful) Hold(_ friend.Access, by *host.Holder) {
 	if by != host.Nobody {
 		return
 	}
