@@ -11,20 +11,20 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/sequence"
 )
 
-// State is what a Stream is doing.
+// State is what a Stream is doing. The value of each is its name.
 type State string
 
 const (
-	Idle         = State(sequence.Idle)         // no run has begun, or it has no namespaces to watch
-	Listing      = State(sequence.Listing)      // reading a snapshot
-	Streaming    = State(sequence.Streaming)    // a watch is open
-	Resuming     = State(sequence.Resuming)     // briefly, between two watches
-	Backoff      = State(sequence.Backoff)      // a request failed; the next try is at NextTry
-	Stalled      = State(sequence.Stalled)      // the watch fell silent, and the server does not answer a probe
-	Unauthorized = State(sequence.Unauthorized) // 401; the next try is at NextTry
-	Forbidden    = State(sequence.Forbidden)    // 403; the next try is at NextTry
-	Gone         = State(sequence.Gone)         // 404, as when a CRD is deleted; the next try is at NextTry
-	Stopped      = State(sequence.Stopped)      // the last run has ended
+	Idle         State = State(sequence.Idle)         // no run has begun, or it has no namespaces to watch
+	Listing      State = State(sequence.Listing)      // reading a snapshot
+	Streaming    State = State(sequence.Streaming)    // a watch is open
+	Resuming     State = State(sequence.Resuming)     // briefly, between two watches
+	Backoff      State = State(sequence.Backoff)      // a request failed; the next try is at NextTry
+	Stalled      State = State(sequence.Stalled)      // the watch fell silent, and the server does not answer a probe
+	Unauthorized State = State(sequence.Unauthorized) // 401; the next try is at NextTry
+	Forbidden    State = State(sequence.Forbidden)    // 403; the next try is at NextTry
+	Gone         State = State(sequence.Gone)         // 404, as when a CRD is deleted; the next try is at NextTry
+	Stopped      State = State(sequence.Stopped)      // the last run has ended
 )
 
 // Status describes what a Stream is doing, since when and why. [Trace].StatusChanged receives each new State.
