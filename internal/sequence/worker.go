@@ -303,7 +303,7 @@ func (w *Worker) markRewound(ctx context.Context, next protocol.State, out proto
 	}
 	var others []*acks.Progress
 	for _, one := range w.run.Workers() {
-		if one == w || one.Status().State != Streaming { // an open watch notices the rewind itself
+		if one == w || one.Status().State != Streaming {
 			one.report.rewound()
 			others = append(others, one.delivery.progress)
 		}
