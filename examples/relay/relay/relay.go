@@ -194,10 +194,10 @@ func (r *Relay) Status() engine.Member {
 // another configuration, which wait until the others have ended. A cluster whose API server has not answered yet does
 // not count, if another one's has.
 func (r *Relay) Ready() error {
-	m := r.Status()
 	if !r.rounds.settled() {
 		return errors.New("the replica has not shared its work yet")
 	}
+	m := r.Status() // not before: a round may end in between, and what it takes must be seen
 	if err := r.publisher.problem(); err != nil {
 		return fmt.Errorf("the engine does not accept messages: %w", err)
 	}

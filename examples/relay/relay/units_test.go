@@ -95,7 +95,11 @@ func BenchmarkUnits(b *testing.B) {
 		ended := make(chan error)
 		go func() { ended <- r.Run(ctx) }()
 		for r.Ready() != nil || len(r.Status().Units) < units {
-			time.Sleep(50 * time.Millisecond)
+			select {
+			case err := <-ended:
+				b.Fatalf("Run has ended: %v", err)
+			case <-time.After(50 * time.Millisecond):
+			}
 		}
 		more, moreGoroutines := inUse()
 		b.ReportMetric(float64(more-heap)/units, "heap-bytes/unit")

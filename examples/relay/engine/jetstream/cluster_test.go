@@ -170,7 +170,16 @@ func TestCluster(t *testing.T) {
 		i := -1
 		c.await("stream with three copies", func() bool { i = leader(); return i >= 0 })
 		c.stop(i)
-		time.Sleep(time.Second)
+		c.await("other leader", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			s, err := js.Stream(ctx, "K8S")
+			if err != nil || s.CachedInfo().Cluster == nil {
+				return false
+			}
+			now := s.CachedInfo().Cluster.Leader
+			return now != "" && now != c.options[i].ServerName
+		})
 		c.start(i)
 	}
 	c.await("stream with three copies", func() bool { return leader() >= 0 })
