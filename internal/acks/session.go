@@ -11,8 +11,15 @@ import (
 // Session is one run of a sequence of events under a key. Begin makes it, and package stream delivers the events.
 type Session struct {
 	ledger    *ledger
-	committer *committer
+	committer commits
 	position  *checkpoint.Position // where it resumes; nil once Position has returned it
+}
+
+// commits are a committer, or Books.
+type commits interface {
+	writeAhead(ctx context.Context, a account) error
+	commitSoon()
+	result() outcome
 }
 
 // Position returns where the sequence resumes, or nil if it starts from the beginning. It can be large, so that only
@@ -56,7 +63,7 @@ func (s *Session) Status() checkpoint.Status {
 // do nothing then.
 type Progress struct {
 	ledger    *ledger
-	committer *committer
+	committer commits
 	line      *line
 }
 
