@@ -140,6 +140,8 @@ func (l *ledger) ahead(ln *line, ids []objects.ID) (wait bool) {
 			l.next.put(Change{Version: objects.Version{ID: id}})
 			l.next.urgent = true
 		}
+		// That entry was not waited for if commits failed. It may be in the commit that is under way.
+		l.next.urgent = l.next.urgent || l.next.committing
 	}
 	return l.await(l.next.urgent)
 }
