@@ -240,31 +240,6 @@ func TestWriteAheadIsRetried(t *testing.T) {
 	}
 }
 
-// TestObjectThatReturnsWaitsForItsEntry: an object that is delivered again has an entry that an earlier ADDED of it may
-// not have waited for, because commits failed.
-func TestObjectThatReturnsWaitsForItsEntry(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		before func(b *acks.Books, d checkpoint.Delta)
-		want   bool
-		why    string
-	}{
-		{"under way", func(*acks.Books, checkpoint.Delta) {}, true, "the commit that has the entry may still fail"},
-		{"committed", func(b *acks.Books, d checkpoint.Delta) { b.Committed(d, nil) }, false, "the Store has the entry"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			b := acks.NewBooks(widgets(), false, false, false, nil)
-			fd := newFeeder(t, b.Session).run("snapshot +a:1@3 a:1@3 -a:1@4")
-			d, _ := b.Take()
-			b.Waits = false
-			tc.before(b, d)
-			if fd.run("+a:1@5"); b.Waits != tc.want {
-				t.Errorf("ADDED waits: %v, want %v: %s", b.Waits, tc.want, tc.why)
-			}
-		})
-	}
-}
-
 // Concurrent callers share the failure of a commit, too.
 func TestConcurrentWriteAheadsShareACommit(t *testing.T) {
 	for _, tc := range []struct {

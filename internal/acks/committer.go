@@ -308,6 +308,7 @@ func (c *committer) record(acked int, err error) error {
 // while another caller commits may find its own changes committed by then. If ctx ends, writeAhead returns the cause.
 func (c *committer) writeAhead(ctx context.Context, a account) error {
 	if !c.isHealthy() {
+		c.due(0) // a retry that is under way does not have the changes of a
 		return context.Cause(ctx)
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, c.options.CommitTimeout, errNoAnswer)

@@ -233,3 +233,54 @@ func TestFinalErrorsEndTheAttempts(t *testing.T) {
 		})
 	}
 }
+
+// TestObjectThatReturnsWaitsForItsEntry: an object that is delivered again has an entry that an earlier ADDED of it may
+// not have waited for, because commits failed.
+func TestObjectThatReturnsWaitsForItsEntry(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		before func(b *acks.Books, d checkpoint.Delta)
+		want   bool
+		why    string
+	}{
+		{"under way", func(*acks.Books, checkpoint.Delta) {}, true, "the commit that has the entry may still fail"},
+		{"committed", func(b *acks.Books, d checkpoint.Delta) { b.Committed(d, nil) }, false,
+			"the Store has the entry"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := acks.NewBooks(widgets(), false, false, false, nil)
+			fd := newFeeder(t, b.Session).run("snapshot +a:1@3 a:1@3 -a:1@4")
+			d, _ := b.Take()
+			b.Waits = false
+			tc.before(b, d)
+			if fd.run("+a:1@5"); b.Waits != tc.want {
+				t.Errorf("ADDED waits: %v, want %v: %s", b.Waits, tc.want, tc.why)
+			}
+		})
+	}
+}
+
+// An object that is delivered while a retry is under way has its entry in the commit after it.
+func TestWriteAheadDuringARetryIsCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		tracker := newTracker(t, s, &checkpoint.Options{Interval: time.Minute})
+		fd := newFeeder(t, begin(t, tracker, widgets())).run("snapshot")
+		s.fail(errNoSpace)
+		fd.run("+a:1@3 a:1@3")
+		retries := make(chan struct{})
+		s.hinder(func(context.Context) error {
+			close(retries)
+			s.heal()
+			time.Sleep(time.Second)
+			return nil
+		})
+		<-retries
+		fd.run("+b:1@4 b:1@4")
+		isSaved(t, s, "nothing", "the retry is under way")
+		pass(time.Second)
+		isSaved(t, s, "- !a:1", "the retry has succeeded")
+		pass(time.Hour)
+		isSaved(t, s, "- !a:1 !b:1", "after the interval")
+	})
+}
