@@ -284,3 +284,40 @@ func TestWriteAheadDuringARetryIsCommitted(t *testing.T) {
 		isSaved(t, s, "- !a:1 !b:1", "after the interval")
 	})
 }
+
+// TestWhatTheRunBeforeHasLeftIsWaitedFor: a run that ended before its entry was committed leaves it to the next one,
+// which takes the object for known. One whose SYNCED was acked leaves the version.
+func TestWhatTheRunBeforeHasLeftIsWaitedFor(t *testing.T) {
+	const synced = "snapshot synced@9 ack 0 "
+	live := func(p *acks.Progress) error { return p.WriteVersion(context.Background()) }
+	page := func(p *acks.Progress) error { return p.WriteAhead(context.Background(), nil) }
+	for _, tc := range []struct {
+		name, script string
+		deliver      func(*acks.Progress) error
+		committed    bool
+		want         bool
+		why          string
+	}{
+		{"live", synced + "+a:1@10", live, false, true, "ADDED must not precede its entry"},
+		{"snapshot", synced + "+a:1@10", page, false, true, "the object may be on the page, and is not new"},
+		{"version", "snapshot synced@9 ack 0", live, false, true, "SYNCED is acked"},
+		{"live, committed", synced + "+a:1@10", live, true, false, "the Store has the entry"},
+		{"snapshot, committed", synced + "+a:1@10", page, true, false, "the Store has the entry"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			id := widgets()
+			id.Cluster = cluster
+			b := acks.NewBooks(id, false, false, false, nil)
+			newFeeder(t, b.Session).run(tc.script)
+			b.Session.End()
+			next := b.Next(false, nil)
+			if tc.committed {
+				d, _ := next.Take()
+				next.Committed(d, nil)
+			}
+			if noError(t, tc.deliver(next.Session.Progress(""))); next.Waits != tc.want {
+				t.Errorf("the event waits: %v, want %v: %s", next.Waits, tc.want, tc.why)
+			}
+		})
+	}
+}

@@ -63,6 +63,7 @@ func (l *ledger) resume(from checkpoint.Position, uncommitted *checkpoint.Delta)
 	l.next.deferred = false
 	if uncommitted != nil {
 		l.next.restore(*uncommitted)
+		l.next.inherits = true
 	}
 }
 
@@ -123,11 +124,14 @@ func (l *ledger) update(f func(*waiting) (dirty bool)) {
 // ahead adds entries without a version for objects that are about to be delivered. As the next three methods, it
 // reports whether the event has to wait for a commit.
 func (l *ledger) ahead(ln *line, ids []objects.ID) (wait bool) {
-	if len(ids) == 0 || !l.writesAhead() {
+	if !l.writesAhead() {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(ids) == 0 {
+		return l.await(l.next.inherits)
+	}
 	ln.stored.begun = true
 	if l.rules.noWriteAhead {
 		return l.await(true)
@@ -143,7 +147,7 @@ func (l *ledger) ahead(ln *line, ids []objects.ID) (wait bool) {
 		// That entry was not waited for if commits failed. It may be in the commit that is under way.
 		l.next.urgent = l.next.urgent || l.next.committing
 	}
-	return l.await(l.next.urgent)
+	return l.await(l.next.urgent || l.next.inherits)
 }
 
 // synced is for a SYNCED that is about to be delivered: the Store has to know that the sequence has begun, and of a
@@ -162,11 +166,12 @@ func (l *ledger) synced(ln *line, version string, partial bool) (wait bool) {
 	return l.await(begins)
 }
 
-// live is for a live event that is about to be delivered: if SYNCED is acked, the Store has to know a version.
+// live is for a live event that is about to be delivered: if SYNCED is acked, the Store has to know a version. It also
+// has to have what the run before has left: entries that no event waits for any more, or the version of its SYNCED.
 func (l *ledger) live(ln *line) (wait bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.await(ln.low.version != "" && !ln.stored.version)
+	return l.await(l.next.inherits || ln.low.version != "" && !ln.stored.version)
 }
 
 // rewound says that the server has gone back in time, behind where the lines are.
@@ -273,7 +278,7 @@ func (l *ledger) committed(d checkpoint.Delta, err error) {
 		l.next.restore(d)
 		return
 	}
-	l.next.unclean = d.Unclean
+	l.next.unclean, l.next.inherits = d.Unclean, false
 	for n, ln := range l.lines {
 		ln.stored.version = d.ResourceVersions[n] != ""
 	}

@@ -219,6 +219,7 @@ type draft struct {
 	urgent     bool // an event waits for the commit
 	unclean    bool // the Store has the position as Unclean; used with noWriteAhead
 	deferred   bool // nothing is committed yet (see Begin)
+	inherits   bool // what the run before has not committed is not in the Store yet
 }
 
 // put makes a change part of the next commit.
