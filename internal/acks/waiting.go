@@ -251,7 +251,7 @@ func (n *draft) moveTo(d *checkpoint.Delta) {
 
 // restore adds an earlier delta of the key to the next commit.
 func (n *draft) restore(d checkpoint.Delta) {
-	n.dirty, n.reset, n.unclean = true, d.Reset, false
+	n.dirty, n.reset = true, d.Reset
 	newer := n.changed
 	n.changed = make(map[objects.ID]Change, len(d.Put)+len(d.Removed))
 	add := func(o checkpoint.Object, gone bool) {
