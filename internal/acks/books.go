@@ -10,7 +10,8 @@ import (
 // explore, which takes the steps of a program that keeps a checkpoint in every order.
 type Books struct {
 	Session *Session
-	// Waits is set when an event has to wait for a commit, unless the last commit failed. The caller resets it.
+	// Waits is set when an event has to wait for a commit. The caller resets it, and lets no event wait while commits
+	// fail, as a Tracker does.
 	Waits  bool
 	ledger *ledger
 }

@@ -260,6 +260,38 @@ func TestObjectThatReturnsWaitsForItsEntry(t *testing.T) {
 	}
 }
 
+// TestSyncedWaitsUntilTheStoreKnows: the next run must not begin as if nothing had been delivered, although the commit
+// that the first SYNCED waited for has failed.
+func TestSyncedWaitsUntilTheStoreKnows(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  error
+		want bool
+		why  string
+	}{
+		{"failed", errNoSpace, true, "the Store still has nothing"},
+		{"committed", nil, false, "the Store knows that the sequence has begun"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := acks.NewBooks(widgets(), false, false, false, nil)
+			newFeeder(t, b.Session).run("snapshot")
+			synced := func(version string) bool {
+				b.Waits = false
+				noError(t, b.Session.Progress("").WriteSynced(t.Context(), version, false))
+				return b.Waits
+			}
+			if !synced("2") {
+				t.Fatal("the first SYNCED does not wait")
+			}
+			d, _ := b.Take()
+			b.Committed(d, tc.end)
+			if got := synced("3"); got != tc.want {
+				t.Errorf("the second SYNCED waits: %v, want %v: %s", got, tc.want, tc.why)
+			}
+		})
+	}
+}
+
 // An object that is delivered while a retry is under way has its entry in the commit after it.
 func TestWriteAheadDuringARetryIsCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

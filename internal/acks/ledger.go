@@ -132,7 +132,7 @@ func (l *ledger) ahead(ln *line, ids []objects.ID) (wait bool) {
 	if len(ids) == 0 {
 		return l.await(l.next.inherits)
 	}
-	ln.stored.begun = true
+	ln.begins = true
 	if l.rules.noWriteAhead {
 		return l.await(true)
 	}
@@ -161,9 +161,8 @@ func (l *ledger) synced(ln *line, version string, partial bool) (wait bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next.deferred = l.next.deferred && !first
-	begins := !ln.stored.begun
-	ln.stored.begun = true
-	return l.await(begins)
+	ln.begins = true
+	return l.await(!ln.stored.begun)
 }
 
 // live is for a live event that is about to be delivered: if SYNCED is acked, the Store has to know a version. It also
@@ -252,7 +251,7 @@ func (l *ledger) fillPosition(d *checkpoint.Delta) {
 		d.Partial, d.Rewound, d.Unclean = d.Partial || partial, d.Rewound || rewound, d.Unclean || unclean
 	}
 	for n, ln := range l.lines {
-		if ln.moved || ln.stored.begun && ln.low.snapshot != nil {
+		if ln.moved || ln.begins && ln.low.snapshot != nil {
 			d.ResourceVersions[n] = ln.low.version
 		}
 		moved = moved || ln.moved
@@ -280,7 +279,8 @@ func (l *ledger) committed(d checkpoint.Delta, err error) {
 	}
 	l.next.unclean, l.next.inherits = d.Unclean, false
 	for n, ln := range l.lines {
-		ln.stored.version = d.ResourceVersions[n] != ""
+		version, begun := d.ResourceVersions[n]
+		ln.stored = stored{begun: begun || ln.stored.begun, version: version != ""}
 	}
 }
 

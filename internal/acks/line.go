@@ -51,6 +51,7 @@ type line struct {
 	moved       bool  // low has moved since the session began
 	delivered   point // everything up to here has been delivered
 	snapshot    *snapshot
+	begins      bool // the next commit has to say that the sequence has begun here
 	stored      stored
 }
 
