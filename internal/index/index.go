@@ -114,6 +114,28 @@ func (x *Index) All() []objects.Version {
 	return all
 }
 
+// Entry is an entry with what is known of it.
+type Entry struct {
+	objects.Version      // embedded: an Entry is the last version of an object
+	Seen            bool // since BeginList
+	Stale           bool // from before Distrust
+}
+
+// Entries returns a copy of the entries, in the order of names and uids. It is for package explore.
+func (x *Index) Entries() []Entry {
+	var all []Entry
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.table.each(func(s *shard) {
+		for e, seen := range s.all() {
+			_, stale, _ := s.get(x.table.key(e.NamespacedName()), e.UID)
+			all = append(all, Entry{e, seen, stale})
+		}
+	})
+	slices.SortFunc(all, func(a, b Entry) int { return a.Compare(b.ID) })
+	return all
+}
+
 // BeginList begins a list: no object counts as seen. What an earlier list that broke off has seen does not count.
 func (x *Index) BeginList() {
 	x.mu.Lock()

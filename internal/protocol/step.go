@@ -24,6 +24,8 @@ const (
 	// maxPoison connections in a row that end at the same version with an unreadable event show that the event must be
 	// skipped.
 	maxPoison = 3
+	// keptFailures is how many failures a connection that has delivered something leaves at most.
+	keptFailures = 5
 	// maxBehind answers in a row that are older than what was delivered prove that the server has gone back in time. A
 	// single one may come from a replica that lags.
 	maxBehind = 2

@@ -91,7 +91,7 @@ func (s Streaming) closed(in Closed) State {
 	case s.frames:
 		// The connection delivered something, so waits need not grow. But they must be long enough for a server that
 		// closes every watch after one event: it receives a probe and a watch after each.
-		m.failures, m.relists = min(m.failures, 5), min(m.relists, 5)
+		m.failures, m.relists = min(m.failures, keptFailures), min(m.relists, keptFailures)
 	}
 	cause := in.Cause
 	if cause.Err == nil && m.failures == 0 {

@@ -72,7 +72,7 @@ func (w *Worker) Begin(from Origin) {
 			w.Enter(o)
 		}
 		p.Objects = nil // they take much memory, and the index has them now
-		b = w.beginningAt(from)
+		b = Beginning(from, w.report.namespace, w.delivery.index.All())
 		_, begun = p.ResourceVersions[w.report.namespace]
 	}
 	rules := w.target.rules(w.run, from)
@@ -95,16 +95,17 @@ func (w *Worker) Continue(from Origin) {
 	w.Begin(Origin{Position: &p, Snapshot: from.Snapshot})
 }
 
-// beginningAt returns where the protocol begins at a Position. Its objects are in the index.
-func (w *Worker) beginningAt(from Origin) protocol.Beginning {
-	p, known := from.Position, w.delivery.index
+// Beginning returns where the sequence of a namespace begins at the Position of an Origin. The objects of the Position
+// are known.
+func Beginning(from Origin, namespace string, known []objects.Version) protocol.Beginning {
+	p := from.Position
 	b := protocol.Beginning{Rewound: p.Rewound}
-	b.Version, b.Moved = p.At(w.report.namespace)
+	b.Version, b.Moved = p.At(namespace)
 	b.From = cmp.Or(b.Version, p.ResourceVersions[""])
-	_, watchedBefore := p.ResourceVersions[w.report.namespace]
+	_, watchedBefore := p.ResourceVersions[namespace]
 	// A position without entries does not say which namespaces were watched.
 	b.Begun = b.Version == "" &&
-		(watchedBefore || known.Len() > 0 || p.Unclean || p.Partial && len(p.ResourceVersions) == 0)
+		(watchedBefore || len(known) > 0 || p.Unclean || p.Partial && len(p.ResourceVersions) == 0)
 	if from.Snapshot { // the differences were asked for, so they are no gap, unless the index lacks something
 		b.Begun = b.Begun || p.Unclean || p.Partial
 		b.Version = ""
@@ -120,7 +121,7 @@ func (w *Worker) beginningAt(from Origin) protocol.Beginning {
 			atLeast(rv)
 		}
 	}
-	for _, e := range known.All() {
+	for _, e := range known {
 		atLeast(e.ResourceVersion)
 	}
 	return b

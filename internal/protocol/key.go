@@ -1,0 +1,55 @@
+package protocol
+
+// AppendKey appends what the future of a sequence depends on: from two States of one key the same Inputs lead to the
+// same Outputs, but for the causes of failures and the numbers of attempts. It is for package explore. Each version and
+// token is appended by rename, so that States that differ in these alone can have the same key.
+func AppendKey(to []byte, s State, rename func(to []byte, text string) []byte) []byte {
+	switch s := s.(type) {
+	case Listing:
+		tries, duplicates := min(s.tries, maxTries), min(s.duplicates, maxDuplicates+1)
+		to = append(to, 'L', byte(tries), byte(duplicates), byte(len(s.tokens)))
+		for _, token := range s.tokens {
+			to = rename(to, token)
+		}
+		to = s.Memory.appendKey(rename(to, s.listVersion), rename)
+	case Connecting:
+		to = s.Memory.appendKey(append(to, 'C', bits(s.initial, s.pendingSynced)), rename)
+	case ReadingInitial:
+		to = s.Memory.appendKey(append(to, 'R', bits(s.retain)), rename)
+	case Streaming:
+		to = s.Memory.appendKey(append(to, 'S', bits(s.frames, s.unversioned)), rename)
+	case Probing:
+		to = s.Memory.appendKey(append(to, 'P', bits(s.pendingSynced, s.stalled)), rename)
+	case Waiting:
+		to = AppendKey(append(to, 'W'), s.next, rename)
+	case Stopped:
+		to = append(to, 'X', bits(s.Err != nil, s.GaveUp != GaveUp{}))
+		to = rename(append(to, s.Gap.Reason...), s.Gap.From)
+	}
+	return to
+}
+
+// appendKey leaves out how far a count is beyond what any rule compares it with.
+func (m *Memory) appendKey(to []byte, rename func(to []byte, text string) []byte) []byte {
+	r := &m.rules
+	to = append(to,
+		bits(r.FailOnGap, r.Partial, r.Unclean, r.Quiet, r.UntilClosed, r.UntilSynced),
+		bits(r.WantInitialEvents, r.InitialEvents, r.NoProbe, m.synced, m.current, m.midSnapshot, m.silent),
+		byte(min(m.failures, max(maxTries, keptFailures))), byte(min(m.relists, 1)), byte(min(m.empty, maxEmpty)),
+		byte(min(m.poison, maxPoison)), byte(min(m.behind, maxBehind)), byte(min(m.brokenInitial, maxTries)),
+	)
+	to = append(append(to, byte(len(m.gap.Reason))), m.gap.Reason...)
+	for _, version := range []string{m.version, m.gap.From, m.minimum, m.since} {
+		to = rename(to, version)
+	}
+	return to
+}
+
+func bits(all ...bool) (b byte) {
+	for i, set := range all {
+		if set {
+			b |= 1 << i
+		}
+	}
+	return b
+}
