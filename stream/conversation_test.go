@@ -27,7 +27,8 @@ import (
 // script is the server's side of a conversation. It is a transport for client-go's real HTTP client that needs no
 // network, so it works in a synctest bubble.
 type script struct {
-	pageSize int // of lists; 0 means 500
+	pageSize int  // of lists; 0 means 500
+	noProbes bool // probes are answered only where exchanges have them
 	t        *testing.T
 
 	mu        sync.Mutex
@@ -53,7 +54,8 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.times = append(s.times, time.Now())
 	next := exchange{got, hang}
 	switch {
-	case got == "probe" && (len(s.exchanges) == 0 || s.exchanges[0].request != "" && s.exchanges[0].request != got):
+	case got == "probe" && !s.noProbes &&
+		(len(s.exchanges) == 0 || s.exchanges[0].request != "" && s.exchanges[0].request != got):
 		// Most conversations are not about probes: answer with a version ahead of all others.
 		next.answer = list("1000000", "")
 	case len(s.exchanges) > 0:
@@ -135,6 +137,11 @@ func hang(r *http.Request) (*http.Response, error) {
 func breakOff(*http.Request) (*http.Response, error) { return nil, io.EOF }
 
 func refuse(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
+
+// busy asks the client to wait for 7 seconds.
+func busy(*http.Request) (*http.Response, error) {
+	return respondJSON(429, failure(429, metav1.StatusReasonTooManyRequests, 7))
+}
 
 // list answers with objects written "name@version" or "name/uid@version".
 func list(rv, token string, objects ...string) answer {

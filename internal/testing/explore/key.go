@@ -1,0 +1,156 @@
+package explore
+
+import (
+	"math/bits"
+
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
+)
+
+// AppendKey appends everything that the future of a world depends on, and not how it came about:
+//
+//   - What was delivered is what the receiver knows, how far, and what the last GAP has announced. By that alone
+//     streamtest.Check judges a later event.
+//   - Changes up to which everything was delivered, and that no request can ask for any more, are in what exists.
+//   - Versions and uids are numbers of their rank. A server that goes back in time, or sends events again, uses old
+//     ones: then they are themselves, and all changes count.
+func (w *world) AppendKey(to []byte) []byte {
+	k := keys{to: to, parity: w.setup.selects}
+	if w.left.rewinds == 0 && w.server.epoch == 0 && w.left.replays == 0 {
+		k.horizon = w.horizon()
+		w.session.appendTo(&k)
+		w.appendTo(&k)
+		k = keys{to: to, parity: k.parity, horizon: k.horizon, versions: k.versions, uids: k.uids, ranks: true}
+	}
+	w.session.appendTo(&k)
+	w.appendTo(&k)
+	return k.to
+}
+
+// horizon returns the version up to which changes don't matter any more.
+func (w *world) horizon() int8 {
+	h := min(w.server.now, w.session.receiver.cursor)
+	if w.left.lags > 0 {
+		h = min(h, w.server.now-1)
+	}
+	if w.wire.open {
+		h = min(h, w.wire.position)
+	}
+	if l, ok := w.session.state.(protocol.Listing); ok {
+		if t := parseToken(l.Token()); t.version > 0 {
+			h = min(h, t.version)
+		}
+	}
+	if m, ok := protocol.Recall(w.session.state); ok && m.Version() != "" {
+		h = min(h, number(m.Version()))
+	}
+	if w.left.resumes > 0 && w.session.report.version != "" {
+		h = min(h, number(w.session.report.version))
+	}
+	return h
+}
+
+func (w *world) appendTo(k *keys) {
+	s, r, l, x := &w.server, &w.session.receiver, &w.left, &w.wire
+	for _, o := range s.at(k.horizon) {
+		k.object(o)
+	}
+	for _, c := range s.log {
+		if c.version > k.horizon {
+			k.bytes(byte(c.kind), bit(c.poison))
+			k.object(c.object)
+		}
+	}
+	k.bytes(0xff, byte(s.epoch), byte(w.rush), bit(w.err != nil),
+		byte(l.writes), byte(l.others), byte(l.poisons), byte(l.faults), byte(l.compactions), byte(l.restarts),
+		byte(l.rewinds), byte(l.lags), byte(l.replays), byte(l.repeats), byte(l.resumes),
+		bit(x.open), bit(x.broken), bit(x.expired), bit(x.markless))
+	k.version(s.now)
+	k.version(max(s.compacted, k.horizon))
+	k.version(x.position)
+	k.version(r.cursor)
+	if l.lags > 0 {
+		k.version(s.now - 1)
+	}
+	if !k.ranks {
+		k.bytes(byte(s.answered), byte(s.uids))
+	}
+	for i := range names {
+		k.bytes(bit(x.sent[i]), bit(r.fresh[i]))
+		k.object(r.known[i])
+		k.object(r.gone[i])
+	}
+	k.bytes(byte(len(r.phase)), bit(r.went), byte(len(r.gap.Gap.Reason)), bit(r.gap.HistoryLost))
+	k.text(r.gap.Gap.From)
+	k.text(r.gap.To)
+}
+
+func (s *session) appendTo(k *keys) {
+	e := &s.report
+	k.text(e.version)
+	k.bytes(bit(e.begun), bit(e.partial), bit(e.unclean), bit(e.rewound), bit(s.infers), byte(s.lastName),
+		byte(len(s.retained)))
+	for _, o := range s.retained {
+		k.object(o)
+	}
+	for _, e := range s.entries {
+		k.bytes(bit(e.seen), bit(e.stale))
+		k.object(e.object)
+	}
+	k.bytes(0xfe)
+	k.to = protocol.AppendKey(k.to, s.state, func(to []byte, text string) []byte {
+		k.to = to
+		k.text(text)
+		return k.to
+	})
+}
+
+// keys appends to a key: first only to learn which versions and uids there are, then their ranks.
+type keys struct {
+	to       []byte
+	horizon  int8
+	versions uint64 // a bit for each that was appended
+	uids     uint64
+	ranks    bool
+	parity   bool // whether a version is even counts, too
+}
+
+func (k *keys) bytes(all ...byte) { k.to = append(k.to, all...) }
+
+func (k *keys) object(o object) {
+	k.uids |= 1 << o.uid
+	k.bytes(byte(o.name), rank(o.uid, k.uids, k.ranks), byte(o.epoch))
+	k.version(o.version)
+}
+
+func (k *keys) version(v int8) {
+	k.versions |= 1 << max(v, 0)
+	k.bytes(rank(max(v, 0), k.versions, k.ranks))
+	if k.parity {
+		k.bytes(byte(v & 1))
+	}
+}
+
+// text appends a version or a token.
+func (k *keys) text(text string) {
+	if t := parseToken(text); t.version > 0 {
+		k.bytes(byte(t.from), byte(t.repeat))
+		k.version(t.version)
+		return
+	}
+	k.version(number(text))
+}
+
+// rank returns how many of all are lower than n.
+func rank(n int8, all uint64, ranks bool) byte {
+	if !ranks {
+		return byte(n)
+	}
+	return byte(bits.OnesCount64(all & (1<<n - 1)))
+}
+
+func bit(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,109 @@
+package explore
+
+import "github.com/gvrwatch/gvrwatch/internal/protocol"
+
+// initial yields what arrives on a watch that began with initial events.
+func (m *moves) initial() {
+	x := m.from.wire
+	if m.from.setup.always == breaksInitial {
+		m.gets(reply{kind: ends, lasted: true}, free)
+		return
+	}
+	all := true
+	for _, o := range m.from.server.list(x.position, 0) {
+		if !x.sent[o.name] && !x.broken {
+			all = false
+			m.gets(sends(change{object: o}), func(w *world) { w.wire.sent[o.name] = true })
+		}
+	}
+	switch {
+	case x.broken || !all:
+	case !x.markless:
+		m.gets(reply{kind: marker, version: x.position}, free)
+		if m.from.left.faults > 0 {
+			m.gets(reply{kind: marker}, faulty) // without a version
+		}
+	default:
+		m.live()
+		m.gets(reply{kind: bookmark, version: x.position}, free)
+	}
+	m.closes()
+}
+
+// streams yields what arrives on a watch.
+func (m *moves) streams() {
+	x, s := m.from.wire, m.from.server
+	m.settled = m.from.idle()
+	switch {
+	case x.expired:
+		if m.from.setup.always != closesExpired {
+			m.gets(reply{kind: ends, failed: true, class: protocol.Expired}, free)
+		}
+		m.gets(reply{kind: ends}, free)
+		return
+	case m.from.behind():
+		m.gets(reply{kind: silent}, free)
+	}
+	if !x.broken {
+		m.live()
+		if _, more := s.after(x.position); !more && !m.from.behind() && !m.from.setup.fake {
+			m.gets(reply{kind: bookmark, version: s.now}, func(w *world) { w.wire.position = s.now })
+			if m.from.left.faults > 0 {
+				m.gets(reply{kind: bookmark}, faulty) // without a version
+			}
+		}
+		for _, c := range s.log {
+			if c.version <= x.position && m.from.left.replays > 0 && s.epoch == 0 && !c.poison {
+				m.gets(sends(c), replaying)
+			}
+		}
+	}
+	m.closes()
+}
+
+// behind reports whether the server is at an older version than the Stream: then it has nothing to send.
+func (w *world) behind() bool { return w.server.now < number(w.session.report.version) }
+
+// idle reports whether a healthy server has nothing more to send.
+func (w *world) idle() bool {
+	_, streaming := w.session.state.(protocol.Streaming)
+	_, more := w.server.after(w.wire.position)
+	return streaming && !more && !w.behind() && !w.wire.broken && !w.wire.expired
+}
+
+// live yields the next change.
+func (m *moves) live() {
+	switch c, ok := m.from.server.after(m.from.wire.position); {
+	case !ok:
+	case c.poison:
+		m.gets(reply{kind: ends, failed: true, class: protocol.Unreadable}, free)
+	default:
+		m.gets(sends(c), func(w *world) { w.wire.position = c.version })
+	}
+}
+
+// closes yields the ends of a watch. Those that a healthy server causes are free, as all are of one that is broken.
+func (m *moves) closes() {
+	if m.from.wire.broken {
+		m.gets(reply{kind: silent}, free)
+		m.gets(reply{kind: ends, failed: true}, free)
+		return
+	}
+	m.gets(reply{kind: ends, lasted: true}, free)
+	// Initial events take seconds, or the watch counts as dead.
+	if _, initial := m.from.session.state.(protocol.ReadingInitial); !initial {
+		m.gets(reply{kind: ends, lasted: true, planned: true}, free)
+	}
+	if m.from.left.faults == 0 {
+		return
+	}
+	m.gets(reply{kind: silent}, faulty)
+	m.gets(reply{kind: ends}, faulty)
+	m.gets(reply{kind: ends, failed: true, paced: true}, faulty)
+	m.gets(reply{kind: ends, failed: true, class: protocol.ServerError, lasted: true}, faulty)
+	for _, class := range m.from.setup.failures {
+		if class != protocol.Unusable {
+			m.gets(reply{kind: ends, failed: true, class: class}, faulty)
+		}
+	}
+}

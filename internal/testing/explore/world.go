@@ -1,0 +1,335 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
+	"github.com/gvrwatch/gvrwatch/internal/sequence"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+// setup is what may happen in a walk.
+type setup struct {
+	name   string
+	rules  protocol.Rules
+	from   sequence.Origin // with a Position: of an earlier run
+	before string          // what has happened to the objects, such as "+a ~a +b -a"
+	may    budget
+	// failures are the classes of what requests and watches may fail with.
+	failures []protocol.Class
+	bounds   Bounds
+	always   quirk
+	gives    bool // requests fail for longer than the caller wants
+	selects  bool // only objects of even versions are selected
+	fake     bool // the server is client-go's fake: its objects have neither versions nor uids
+}
+
+// quirk is what a server always does, healthy or not.
+type quirk byte
+
+const (
+	noQuirk       quirk = iota
+	closesExpired       // it never says that a version has expired: it closes the watch
+	forbidsLists        // the caller may watch, but not list
+	expiresProbes       // a list of one object is answered with 410
+	failsPages          // the second page of a list fails
+	forbidsPages        // all lists have two pages, and the second one is forbidden
+	breaksInitial       // a watch with initial events ends before the first one
+)
+
+// budget says how often something may happen. What it does not name may happen at any time.
+type budget struct {
+	writes      int8 // of objects
+	others      int8 // writes of other resources: they move the version
+	poisons     int8 // writes whose event no watch can send
+	faults      int8 // failures, and answers that break the rules of lists
+	compactions int8
+	restarts    int8 // of the server, which loses its history and its connections
+	rewinds     int8
+	lags        int8 // answers of a replica that lags
+	replays     int8 // events that are sent again
+	repeats     int8 // pages that are sent again, with another token
+	resumes     int8 // the program ends, and begins again at its position
+}
+
+// world is a server, a Stream that watches it, and what that has delivered. One that has been made does not change.
+type world struct {
+	setup   *setup
+	server  server
+	past    history
+	wire    wire
+	session session
+	left    budget
+	rush    int8 // requests since the last wait, event, or watch that lasted
+	news    bool // the last step delivered something
+	err     error
+}
+
+// wire is the open watch, as the server sees it.
+type wire struct {
+	open     bool
+	broken   bool // the server sends nothing more on it
+	expired  bool // it began before what the server still has
+	position int8 // changes after it are still to be sent
+	markless bool // the server does not know what sendInitialEvents is
+	sent     [len(names)]bool
+}
+
+// newWorld returns a world in which nothing has happened yet.
+func newWorld(u *setup) *world {
+	w := &world{setup: u, server: server{now: 1, compacted: 1, even: u.selects, fake: u.fake}, left: u.may}
+	for _, what := range strings.Fields(u.before) {
+		k := kind(strings.IndexByte("+~-", what[0]))
+		w.past = w.past.with(w.server.write(slices.Index(names[:], what[1:]), k, false))
+	}
+	w.start(u.from)
+	return w
+}
+
+// start starts a run.
+func (w *world) start(from sequence.Origin) {
+	r := receiver{from: from.Position}
+	if p := from.Position; p != nil {
+		r.resume(*p, w.session.receiver.known)
+	}
+	noting := w.session.noting
+	w.session = begin(w.setup, from)
+	w.session.receiver, w.session.noting = r, noting
+	w.wire, w.rush = wire{}, 0
+	w.pass()
+}
+
+// resume starts a run where the last one stands.
+func (w *world) resume() {
+	w.left.resumes--
+	w.start(sequence.Origin{Position: w.session.position(), Snapshot: w.setup.rules.UntilSynced})
+}
+
+// pass lets the time of a wait pass.
+func (w *world) pass() {
+	if s, ok := w.session.state.(protocol.Waiting); ok && !w.setup.gives {
+		m, _ := protocol.Recall(s)
+		if least := max(m.Failures(), 1); s.Attempt < least && w.err == nil {
+			w.err = fmt.Errorf("a wait of attempt %d after %d failures: must be at least %d",
+				s.Attempt, m.Failures(), least)
+		}
+		w.rush = 0
+		w.session.state, _ = protocol.Step(s, protocol.Elapsed{})
+	}
+}
+
+// Steps yields what can happen next.
+func (w *world) Steps() iter.Seq2[Step, *world] {
+	return func(yield func(Step, *world) bool) {
+		on := true
+		m := &moves{from: w, yield: func(s move, next *world) { on = on && yield(s, next) }}
+		if _, over := w.session.state.(protocol.Stopped); over {
+			return
+		}
+		m.ofServer()
+		if w.left.resumes > 0 {
+			m.resume()
+		}
+		m.replies()
+	}
+}
+
+// take gives the Stream a reply.
+func (w *world) take(r reply) {
+	before := w.session
+	w.server.answered = max(w.server.answered, r.shows())
+	in := r.input(w)
+	w.count(in)
+	err := w.session.step(in, r)
+	news := w.session.receiver.events[len(before.receiver.events):]
+	w.news = len(news) > 0
+	switch {
+	case err == errLeft:
+		w.err = w.Check()
+		w.resume()
+		return
+	case err != nil:
+		w.err = err
+	}
+	for _, ev := range news {
+		switch {
+		case ev.kind == sequence.Gap && number(ev.gap.To) != r.version:
+			w.err = fmt.Errorf("the snapshot after %v is of version %d", ev, r.version)
+		case ev.gap.Gap.Reason == protocol.GapRewound:
+			if !w.mayBeBack() {
+				w.err = errors.New("GAP says that the server has gone back in time, but it has not")
+			}
+			w.server.answered = r.version
+		case ev.kind == sequence.Synced:
+			w.server.answered = number(ev.version)
+		}
+	}
+	if s, ok := before.state.(protocol.Streaming); ok && r.kind == bookmark && len(news) == 0 &&
+		r.version > number(s.Memory.Version()) {
+		w.err = errors.New("BOOKMARK is missing")
+	}
+	switch s := w.session.state.(type) {
+	case protocol.Streaming, protocol.ReadingInitial:
+	case protocol.Stopped:
+		w.wire = wire{}
+		if !w.mayEnd(&before, s, r) {
+			w.err = fmt.Errorf("the run ends: %v", s.Err)
+		}
+	default:
+		w.wire = wire{}
+		if s, ok := w.session.state.(protocol.Waiting); ok && r.isFailure() && s.Cause != r.cause() {
+			w.err = fmt.Errorf("a wait because of %v, and the server answered %v", s.Cause, r.cause())
+		}
+		w.pass()
+	}
+	if c, ok := w.session.state.(protocol.Connecting); ok && !c.Initial() && !protocol.Usable(c.Memory.Version()) {
+		w.err = errors.New("a watch without a version would begin at any version")
+	}
+}
+
+// mayBeBack reports whether the server has gone back in time, or seems to have: two answers in a row may be older
+// than one before.
+func (w *world) mayBeBack() bool {
+	from := w.session.receiver.from
+	return w.server.epoch > 0 || w.setup.may.lags > 1 || from != nil && from.Rewound
+}
+
+// mayEnd reports whether a run may end by itself: as Run says, or because the server refuses it from the beginning.
+func (w *world) mayEnd(before *session, end protocol.Stopped, r reply) bool {
+	m, _ := protocol.Recall(before.state)
+	rules := w.setup.rules
+	if r.isFailure() && end.Err != r.cause().Err || end.Gap.Reason != "" && m.Current() && end.Gap.From != m.Version() {
+		return false
+	}
+	refused := protocol.Failure{Class: r.class}.Refused()
+	switch {
+	case end.Gap.Reason != "":
+		return rules.FailOnGap
+	case r.kind == givesUp:
+		return true
+	case r.kind == ends && m.Synced():
+		return rules.UntilClosed
+	case r.kind == failed && !r.paced:
+		return refused && !m.Synced()
+	}
+	return rules.UntilSynced && w.session.receiver.phase == sequence.Synced
+}
+
+// maxRush is how many requests may follow each other without a wait, an event, or a watch that lasts: a list of two
+// pages, a watch whose version has expired meanwhile, a list that is forbidden, a streaming list that is refused,
+// another list of two pages, and its watch.
+const maxRush = 8
+
+// count counts requests that follow each other without a wait.
+func (w *world) count(in protocol.Input) {
+	switch in := in.(type) {
+	case protocol.Page, protocol.Failed, protocol.Opened:
+		w.rush++
+	case protocol.Silent, protocol.Elapsed:
+		w.rush = 0
+	case protocol.Closed:
+		if in.After >= protocol.Healthy {
+			w.rush = 0
+		}
+	case protocol.Frame:
+		if _, live := w.session.state.(protocol.Streaming); live && in.Kind != protocol.BookmarkFrame {
+			w.rush = 0
+		}
+	}
+	if w.rush > maxRush && w.err == nil {
+		w.err = fmt.Errorf("%d requests without a wait: must be at most %d", w.rush, maxRush)
+	}
+}
+
+// Check checks what was delivered.
+func (w *world) Check() error {
+	if w.err != nil || !w.news {
+		return w.err
+	}
+	return w.session.receiver.check(w.past, w.options(false))
+}
+
+func (w *world) options(complete bool) streamtest.CheckOptions {
+	o := streamtest.CheckOptions{From: w.session.receiver.from, Complete: complete}
+	if w.setup.selects {
+		o.Selected = func(u *unstructured.Unstructured) bool { return number(u.GetResourceVersion())%2 == 0 }
+	}
+	if o.From == nil {
+		o.Now, o.After = w.setup.from.Now, w.setup.from.After
+	}
+	return o
+}
+
+// maxCalm is how many answers of a healthy server may be needed until everything is delivered.
+const maxCalm = 40
+
+// Settle gets answers of a healthy server until everything is delivered.
+func (w *world) Settle() error {
+	for range maxCalm {
+		if w.idle() {
+			return w.settled()
+		}
+		var next *world
+		for step, to := range w.Steps() {
+			if isCalm(step) {
+				next = to
+				break
+			}
+		}
+		if next == nil {
+			return w.settled()
+		}
+		if w = next; w.err != nil {
+			return w.err
+		}
+	}
+	return errCircle
+}
+
+// settled checks that everything was delivered, and that the index has it.
+func (w *world) settled() error {
+	if _, over := w.session.state.(protocol.Stopped); over {
+		return w.session.receiver.check(w.past, w.options(false))
+	}
+	switch {
+	case !w.idle():
+		return fmt.Errorf("a healthy server gives no answer in state %T", w.session.state)
+	case w.session.receiver.phase != sequence.Synced:
+		return errors.New("everything was delivered, and SYNCED is missing")
+	}
+	if err := w.session.receiver.check(w.past, w.options(true)); err != nil {
+		return err
+	}
+	exists, known := w.server.at(w.server.now), [len(names)]object{}
+	for _, e := range w.session.entries {
+		known[e.name] = e.object
+	}
+	for i, o := range exists {
+		delivered := w.session.receiver.known[i]
+		if !w.session.selected(o) {
+			o = object{}
+		}
+		// For streamtest.Check, the states of one version are the same, even those before and after a rewind.
+		if o != delivered && (delivered != object{} || !w.undelivered()) {
+			return fmt.Errorf("%v of epoch %d was delivered, and the server has %v of epoch %d",
+				delivered, delivered.epoch, o, o.epoch)
+		}
+		o.epoch = 0
+		if o != known[i] && (known[i] != object{} || !w.session.report.partial) {
+			return fmt.Errorf("the index has %v, the server %v", known[i], o)
+		}
+	}
+	return nil
+}
+
+// undelivered reports whether objects may exist that were not delivered, because they existed before the start.
+func (w *world) undelivered() bool {
+	from := w.session.receiver.from
+	return from != nil && from.Partial || w.setup.from.Now || w.setup.from.After != ""
+}
