@@ -1,0 +1,118 @@
+package explore
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+)
+
+// ledgerSetup is what a walk over the ledger explores.
+type ledgerSetup struct {
+	name, why                   string
+	namespaces                  []string // each is a line of the ledger; none for the cluster
+	objects                     int      // of each namespace in turn; at most 2
+	exist                       int      // so many of them at the start
+	resumes                     bool     // an earlier run has acked and committed what exists
+	writes                      int      // on the server
+	most                        ledgerSpent
+	recreated                   bool // an object that returns has a new uid; else it was only not selected meanwhile
+	pages                       bool // a snapshot is a page, which is written ahead as a whole; else it is streamed
+	deferred                    bool // the sequence starts now, or with after, after the current version
+	after                       bool
+	noWriteAhead, positionsOnly bool
+	bounds, soak                Bounds
+}
+
+var ledgerNames = [...]string{"a", "b"}
+
+func (u *ledgerSetup) namespaceOf(object int) string {
+	if len(u.namespaces) == 0 {
+		return ""
+	}
+	return u.namespaces[object%len(u.namespaces)]
+}
+
+// spaces returns the namespaces of the lines.
+func (u *ledgerSetup) spaces() []string {
+	if len(u.namespaces) == 0 {
+		return []string{""}
+	}
+	return u.namespaces
+}
+
+func (u *ledgerSetup) identity() checkpoint.Identity {
+	return checkpoint.Identity{
+		Cluster: checkpoint.Cluster{UID: "cluster"}, Resource: "widgets", Namespaces: u.namespaces,
+	}
+}
+
+// ledgerState is a state of a program: the steps that lead to it. A ledger can't be copied, so the steps since the
+// program was started are taken again to make the program.
+type ledgerState struct {
+	setup *ledgerSetup
+	from  *ledgerState // the state before; nil at the start
+	step  ledgerStep
+	past  *ledgerPast    // what there was when the program was started, if that was the last step
+	lost  bool           // with past: the history
+	made  *ledgerProgram // from AppendKey to Check
+}
+
+func newLedgerState(u *ledgerSetup) *ledgerState {
+	return &ledgerState{setup: u, past: newLedgerPast(u)}
+}
+
+// program makes the program in this state. The promises about the last step are checked.
+func (s *ledgerState) program(wordy bool) *ledgerProgram {
+	var steps []ledgerStep
+	at := s
+	for ; at.past == nil; at = at.from {
+		steps = append(steps, at.step)
+	}
+	p := &ledgerProgram{setup: s.setup, past: *at.past, wordy: wordy}
+	p.start(nil, at.lost)
+	for i, step := range slices.Backward(steps) {
+		p.checks = i == 0
+		step.apply(p)
+	}
+	return p
+}
+
+// AppendKey appends the key of the program.
+func (s *ledgerState) AppendKey(to []byte) []byte {
+	s.made = s.program(false)
+	k := ledgerKey{to: to}
+	k.program(s.made)
+	return k.ranked()
+}
+
+// Steps yields the steps that can be taken.
+func (s *ledgerState) Steps() iter.Seq2[Step, *ledgerState] {
+	return func(yield func(Step, *ledgerState) bool) {
+		p := s.program(false)
+		for _, step := range stepsOf(p) {
+			next := &ledgerState{setup: s.setup, from: s, step: step}
+			if step.do == ledgerKill {
+				past := p.killed(step)
+				next.past, next.lost = &past, step.how&ledgerLost != 0
+			}
+			if !yield(ledgerWords{next}, next) {
+				return
+			}
+		}
+	}
+}
+
+// ledgerWords are the step that leads to a state, and what it does, in words.
+type ledgerWords struct{ state *ledgerState }
+
+func (w ledgerWords) String() string {
+	if s := w.state; s.past != nil {
+		p := s.from.program(false)
+		return fmt.Sprintf("kill and start: commit stored %v, history lost %v",
+			p.run.committing && s.step.how&ledgerStored != 0, s.lost)
+	}
+	return strings.Join(w.state.program(true).log, "; ")
+}
