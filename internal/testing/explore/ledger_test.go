@@ -98,6 +98,9 @@ var ledgerSetups = []*ledgerSetup{
 	},
 }
 
+// soakLedgers bound the time of a walk to a minute: a ledger is rebuilt for each step.
+const soakLedgers = 60_000
+
 func TestLedger(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	for _, u := range ledgerSetups {
@@ -105,6 +108,7 @@ func TestLedger(t *testing.T) {
 			bounds := u.bounds
 			if seedtest.Soak() > 1 {
 				bounds = u.soak
+				bounds.States = soakLedgers
 			}
 			figures, err := Walk(newLedgerState(u), bounds)
 			t.Log(figures)
