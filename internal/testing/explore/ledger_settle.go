@@ -22,10 +22,10 @@ func (c ledgerPromises) status() error {
 	}
 	st := p.run.books.Session.Status()
 	if st.Unacked != want {
-		return fmt.Errorf("Status has %d events that are not acked or wait, want %d", st.Unacked, want)
+		return fmt.Errorf("the Status has %d events that are not acked or wait, want %d", st.Unacked, want)
 	}
 	if (st.OldestUnacked != 0) != (want > 0) {
-		return fmt.Errorf("Status has OldestUnacked %v with %d events that are not acked", st.OldestUnacked, want)
+		return fmt.Errorf("the Status has OldestUnacked %v with %d events that are not acked", st.OldestUnacked, want)
 	}
 	return nil
 }
