@@ -14,8 +14,11 @@ func TestProtocol(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most of the memory stays in use
 	all := Figures{Whole: true}
 	for _, u := range setups() {
-		if soak := seedtest.Soak(); soak > 1 {
+		switch soak := seedtest.Soak(); {
+		case soak > 1:
 			u.grow(soak > 3)
+		case u.long:
+			continue
 		}
 		start := newWorld(u)
 		figures, err := Walk(start, u.bounds)

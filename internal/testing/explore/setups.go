@@ -34,13 +34,13 @@ func pairs() (all []*setup) {
 		name string
 		of   func(*budget) *int8
 	}{
+		{"a restart", func(b *budget) *int8 { return &b.restarts }},
+		{"a version of another resource", func(b *budget) *int8 { return &b.others }},
 		{"poison", func(b *budget) *int8 { return &b.poisons }},
 		{"a failure", func(b *budget) *int8 { return &b.faults }},
 		{"a compaction", func(b *budget) *int8 { return &b.compactions }},
-		{"a restart", func(b *budget) *int8 { return &b.restarts }},
 		{"a rewind", func(b *budget) *int8 { return &b.rewinds }},
 		{"a replica that lags", func(b *budget) *int8 { return &b.lags }},
-		{"a version of another resource", func(b *budget) *int8 { return &b.others }},
 		{"a replay", func(b *budget) *int8 { return &b.replays }},
 		{"a new run", func(b *budget) *int8 { return &b.resumes }},
 	}
@@ -48,10 +48,11 @@ func pairs() (all []*setup) {
 		for i, one := range kinds {
 			for _, other := range kinds[:i] {
 				u := &setup{name: other.name + " and " + one.name, rules: rules, before: "+a", failures: transient}
+				u.may.writes, *one.of(&u.may), *other.of(&u.may) = 1, 1, 1
 				if rules.InitialEvents {
 					u.name += ", streamed"
+					u.long = u.may.restarts+u.may.others > 0
 				}
-				u.may.writes, *one.of(&u.may), *other.of(&u.may) = 1, 1, 1
 				all = append(all, u)
 			}
 		}

@@ -24,6 +24,7 @@ type setup struct {
 	// failures are the classes of what requests and watches may fail with.
 	failures []protocol.Class
 	bounds   Bounds
+	long     bool // it is walked through with -soak only
 	always   quirk
 	gives    bool // requests fail for longer than the caller wants
 	selects  bool // only objects of even versions are selected
