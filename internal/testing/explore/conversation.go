@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/protocol"
 	"github.com/gvrwatch/gvrwatch/internal/sequence"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Conversation is a way through a model as one run of a Stream: its requests, the answers, and the events that it
@@ -34,7 +35,6 @@ type Exchange struct {
 
 // Answer is the answer to a request: with Frames, the beginning of a watch.
 type Answer struct {
-	Text    string   // as a conversation test writes it; of a watch with its frames
 	Version string   // of a list
 	Token   string   // of a list
 	Objects []string // of a list
@@ -70,12 +70,9 @@ func conversation(from *world, way []Taken[*world]) *Conversation {
 		}
 	}
 	_, c.Ended = last.session.state.(protocol.Stopped)
-	for i := range c.Script {
-		a := &c.Script[i].Answer
-		if a.Watch && i == len(c.Script)-1 && last.wire.open {
-			a.Frames = append(a.Frames, "open")
-		}
-		a.Text = a.text()
+	if n := len(c.Script); n > 0 && last.wire.open {
+		a := &c.Script[n-1].Answer
+		a.Frames = append(a.Frames, "open")
 	}
 	return c
 }
@@ -101,6 +98,7 @@ func (c *Conversation) add(m move) {
 	a.Frames = append(a.Frames, m.reply.frames()...)
 }
 
+// text returns an answer as a conversation test writes it.
 func (a Answer) text() string {
 	switch {
 	case a.Watch:
@@ -129,11 +127,11 @@ func (c *Conversation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "{%q, %s,\n\t[]exchange{\n", c.Name, c.setup())
 	for _, e := range c.Script {
-		fmt.Fprintf(&b, "\t\t{%q, %s},\n", e.Request, e.Answer.Text)
+		fmt.Fprintf(&b, "\t\t{%q, %s},\n", e.Request, e.Answer.text())
 	}
 	ended := ""
 	if c.Ended {
-		ended = ", and then an error"
+		ended = ", and the run ended, with an error or without"
 	}
 	fmt.Fprintf(&b, "\t},\n\t[]string{%s}, // this is what was delivered%s\n\t\"why\"},\n", quoted(c.Want), ended)
 	return b.String()
@@ -195,7 +193,7 @@ func Conversations(r *rand.Rand, steps int) iter.Seq[*Conversation] {
 // is found out by the reader of a client.
 func (c *Conversation) isScript() bool {
 	return !slices.ContainsFunc(c.Script, func(e Exchange) bool {
-		return strings.HasPrefix(e.Request, "watch") && !e.Answer.Watch && e.Answer.Text == `list("", "")`
+		return strings.HasPrefix(e.Request, "watch") && !e.Answer.Watch && e.Answer.text() == `list("", "")`
 	})
 }
 
