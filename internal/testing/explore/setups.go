@@ -66,6 +66,8 @@ func rows() []*setup {
 		// From the beginning.
 		{name: "paged, all failures", rules: paged, may: budget{writes: 2, faults: 2}, failures: everyClass},
 		{name: "streamed, all failures", rules: streamed, may: budget{writes: 1, faults: 2}, failures: everyClass},
+		{name: "streamed, with a marker ahead of all objects", rules: streamed, before: "+a +b -b",
+			may: budget{writes: 1, compactions: 1, faults: 1}, failures: transient},
 		{name: "paged, lost history", rules: paged, before: "+a",
 			may: budget{writes: 2, compactions: 1, faults: 1}, failures: someClasses},
 		{name: "lost history, and the server does not say so", rules: paged, always: closesExpired, before: "+a",
