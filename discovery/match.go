@@ -11,50 +11,68 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
-// Ranks of a match between a name and a resource; lower is better. A plural takes
-// precedence over another resource's kind, and a kind over another one's short name.
+// Ranks of a match between a name and a resource; lower is better. kubectl takes a plural or a singular before a short
+// name (k8s.io/client-go/restmapper/shortcut.go) and a kind last, which is only read in lower case until then: as the
+// singular that it usually is. A kind ranks with the plurals here, so that no plural takes it from another type.
 const (
-	byPlural = iota
-	byKind   // the kind or the singular
-	byListKind
+	byName = iota // the plural, the singular or the kind
 	byShortName
+	byListKind
 	noMatch
 )
 
-// resolve returns the one resource that ref names, by the rules of [Resolver.Resolve]. The core group wins as it does
-// in kubectl: "events" is also in events.k8s.io, and "pods" in metrics.k8s.io.
+// resolve returns the one resource that ref names, by the rules of [Resolver.Resolve].
 func (c *catalog) resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
-	best, candidates := noMatch, []gvr.Resource(nil)
-	seen := map[schema.GroupResource]bool{}
-	for _, r := range c.resources {
-		rank := match(ref.Name, r)
-		if rank == noMatch || rank > best || !inScope(ref, r.GroupVersion()) {
-			continue
-		}
-		if rank < best {
-			best, candidates = rank, nil
-			clear(seen)
-		}
-		if !seen[r.GroupResource()] {
-			seen[r.GroupResource()] = true
-			candidates = append(candidates, r)
-		}
+	within := func(gv schema.GroupVersion) bool { return inScope(ref, gv) }
+	candidates, unread := c.candidates(ref.Name, within), c.unavailable(ref, within)
+	if len(candidates) == 0 && unread == nil && isPrefix(ref) {
+		within = func(gv schema.GroupVersion) bool { return strings.HasPrefix(gv.Group, ref.Group) }
+		candidates, unread = c.candidates(ref.Name, within), c.unavailable(ref, within)
 	}
-	switch len(candidates) {
-	case 0:
-		mayHave := func(gv schema.GroupVersion) bool { return inScope(ref, gv) }
-		if err := c.unavailable(ref, mayHave); err != nil {
-			return gvr.Resource{}, err
+	if len(candidates) == 0 {
+		if unread != nil {
+			return gvr.Resource{}, unread
 		}
 		return gvr.Resource{}, &NotFoundError{Ref: ref, Similar: c.similar(ctx, ref), Category: c.category(ref)}
-	case 1:
-		return candidates[0], nil
 	}
-	otherGroup := func(r gvr.Resource) bool { return r.Group != "" }
-	if core := slices.DeleteFunc(slices.Clone(candidates), otherGroup); len(core) == 1 {
-		return core[0], nil
+	first := candidates[0]
+	if !builtIn(first.Group) && first.Group != ref.Group {
+		hidden := func(gv schema.GroupVersion) bool { return within(gv) && builtIn(gv.Group) }
+		if err := c.unavailable(ref, hidden); err != nil {
+			return gvr.Resource{}, err // the name may be that of a built-in type
+		}
+	}
+	if len(candidates) == 1 || builtIn(first.Group) && candidates[1].Group != first.Group {
+		return first, nil
 	}
 	return gvr.Resource{}, &AmbiguousError{Ref: ref, Candidates: candidates}
+}
+
+// candidates returns the resources that match name best, each in one version: built-in ones if there are any, those of
+// the core group first, as kubectl has it ("pods" is also in metrics.k8s.io), and the others in the server's order.
+func (c *catalog) candidates(name string, within func(schema.GroupVersion) bool) []gvr.Resource {
+	var found []gvr.Resource
+	seen := map[schema.GroupResource]bool{}
+	best, isBuiltIn := noMatch, false
+	for _, r := range c.resources {
+		rank := match(name, r)
+		if rank == noMatch || !within(r.GroupVersion()) {
+			continue
+		}
+		ours := builtIn(r.Group)
+		if better := ours && !isBuiltIn || ours == isBuiltIn && rank < best; better {
+			best, isBuiltIn, found = rank, ours, nil
+			clear(seen)
+		}
+		if ours == isBuiltIn && rank == best && !seen[r.GroupResource()] {
+			seen[r.GroupResource()] = true
+			found = append(found, r)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b gvr.Resource) int {
+		return cmp.Compare(min(len(a.Group), 1), min(len(b.Group), 1))
+	})
+	return found
 }
 
 // inScope reports whether ref may name a resource of gv. An empty gv.Version stands for any version.
@@ -65,21 +83,25 @@ func inScope(ref gvr.Ref, gv schema.GroupVersion) bool {
 	return ref.Group == "" || ref.Group == gv.Group
 }
 
+// isPrefix reports whether the group of ref may be how a group begins, as in kubectl: storageclass.storage. A group
+// with a dot is complete, unlike in kubectl: else whoever creates a CRD in example.com.example.org would take
+// widgets.example.com as long as that is not served.
+func isPrefix(ref gvr.Ref) bool {
+	return ref.Group != "" && ref.Version == "" && !strings.Contains(ref.Group, ".")
+}
+
 // match returns the rank of the best match between name and r.
 func match(name string, r gvr.Resource) int {
 	if name == "" {
 		return noMatch
 	}
 	switch {
-	case strings.EqualFold(name, r.Resource):
-		return byPlural
-	case strings.EqualFold(name, r.Kind), strings.EqualFold(name, r.Singular):
-		return byKind
+	case strings.EqualFold(name, r.Resource), strings.EqualFold(name, r.Singular), strings.EqualFold(name, r.Kind):
+		return byName
+	case slices.ContainsFunc(r.ShortNames, func(short string) bool { return strings.EqualFold(name, short) }):
+		return byShortName
 	case strings.EqualFold(name, r.Kind+"List"):
 		return byListKind
-	}
-	if slices.ContainsFunc(r.ShortNames, func(short string) bool { return strings.EqualFold(name, short) }) {
-		return byShortName
 	}
 	return noMatch
 }

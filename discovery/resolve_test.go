@@ -21,10 +21,12 @@ import (
 )
 
 // eachFormat runs f with aggregated and with legacy discovery.
-func eachFormat(t *testing.T, f func(t *testing.T, s *apiServer)) {
+func eachFormat(t *testing.T, f func(t *testing.T, s *apiServer)) { eachFormatOf(t, cluster(), f) }
+
+func eachFormatOf(t *testing.T, served []group, f func(t *testing.T, s *apiServer)) {
 	for _, legacy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("legacy=%v", legacy), func(t *testing.T) {
-			s := newAPIServer(t, cluster()...)
+			s := newAPIServer(t, served...)
 			s.legacy = legacy
 			f(t, s)
 		})

@@ -55,10 +55,16 @@ func (r *Resolver) check() error {
 // Resolve returns the resource that ref names: by plural, singular, short name, kind or list kind, ignoring case. The
 // list kind is the kind followed by "List"; discovery does not report a CRD's own listKind.
 //
-// Without a group, Resolve searches all groups. Matches rank in this order: plural, kind or singular, list kind, short
-// name. Among equal matches the core group takes precedence; if none or several of them are in the core group, the
-// error is [*AmbiguousError]. Without a version, Resolve returns the group's preferred version or, if that lacks the
-// resource, the first in the server's order that has it. An API that cannot be read does not keep others from matching.
+// Without a group, Resolve searches all groups. A built-in type has its names before all others, by any of them: no CRD
+// can take "deploy", or make it ambiguous. Built-in are the groups of the kube-apiserver, and those without a dot.
+// Matches rank in this order: plural, singular or kind, then short name, then list kind. Among equal matches of
+// built-in types the core group takes precedence, then the server's order decides, as in kubectl. If several other
+// types match equally, the error is [*AmbiguousError].
+//
+// A group without a dot may be how a group begins, if no group has exactly that name and the type:
+// "storageclasses.storage". Without a version, Resolve returns the group's preferred version or, if that lacks the
+// resource, the first in the server's order that has it. An API that cannot be read does not keep others from matching,
+// unless it is built-in and they are not.
 //
 // Resolve reuses an answer for the time that [NewResolver] was given, or at most five seconds while an API cannot be
 // read, so it may return a type that has been removed meanwhile. It never reuses an error: before it returns

@@ -12,7 +12,8 @@ import (
 // Ref names a resource type as people do. The zero Ref names nothing.
 type Ref struct {
 	// Group is the API group. If it is empty, the Ref names the core group when
-	// Version is set, and any group when Version is empty too.
+	// Version is set, and any group when Version is empty too. Without a Version it may be how a group begins:
+	// see discovery.Resolver.Resolve.
 	Group string
 	// Version is the API version. Empty means the version the server prefers.
 	Version string
@@ -43,6 +44,7 @@ var resourceName = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?
 // ParseRef accepts these spellings:
 //
 //	po, pods, Pod, PodList     NAME: any group, preferred version
+//	pods.                      the same, as in kubectl
 //	deployments.apps           NAME.GROUP
 //	deployments.v1.apps        NAME.VERSION.GROUP, as in kubectl
 //	apps/v1/Deployment         GROUP/VERSION/NAME: an apiVersion, a slash, a name
@@ -71,9 +73,6 @@ func parse(s string) (Ref, string) {
 	parts := strings.Split(s, "/")
 	switch len(parts) {
 	case 1:
-		if strings.Count(s, ".") == 1 && strings.HasSuffix(s, ".") {
-			return Ref{}, "nothing after the dot; " + spellings
-		}
 		return parseDotted(s), ""
 	case 2:
 		if kubeVersion.MatchString(parts[0]) {

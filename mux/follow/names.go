@@ -2,6 +2,7 @@ package follow
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -28,7 +29,7 @@ func (f *follower) bind(ctx context.Context, r gvr.Resource) (gvr.Resource, bool
 			continue
 		}
 		res, err := r, error(nil)
-		if n.ref.Version != "" || n.ref.Group == "" || n.ref.Name != r.Resource { // else the name is unambiguous
+		if n.ref.Version != "" || n.ref.Group != r.Group || n.ref.Name != r.Resource { // else the name is unambiguous
 			res, err = f.resolver.Resolve(ctx, n.ref)
 		}
 		if err == nil && !res.ClusterWatch() {
@@ -130,10 +131,13 @@ func (f *follower) setCauses(c discovery.Change) {
 	}
 }
 
-// mayBelong reports whether a name may stand for a resource of an API. The zero GroupVersion is the server.
+// mayBelong reports whether a name may stand for a resource of an API. The zero GroupVersion is the server. A group
+// without a dot may be how a group begins, if there is no version: see discovery.Resolver.Resolve.
 func mayBelong(ref gvr.Ref, gv schema.GroupVersion) bool {
 	anyGroup := ref.Group == "" && ref.Version == ""
-	return gv.Empty() || anyGroup || ref.Group == gv.Group
+	begins := ref.Group != "" && ref.Version == "" && !strings.Contains(ref.Group, ".") &&
+		strings.HasPrefix(gv.Group, ref.Group)
+	return gv.Empty() || anyGroup || ref.Group == gv.Group || begins
 }
 
 // unavailable returns the error of the first API that does not answer and may have the resource.

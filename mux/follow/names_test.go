@@ -82,6 +82,28 @@ func TestUnresolvedNameIsResolvedAgain(t *testing.T) {
 	}
 }
 
+// Discovery resolves a name (discovery.TestNamesAreThoseOfKubectl), also when more resources have it later.
+func TestNameStandsForWhatDiscoverySays(t *testing.T) {
+	taker := kindOf("namespace", "zz.io", "v1", true)
+	tests := []struct{ ref, want, why string }{
+		{"robots.ex", "robots.example.com", "how the group begins"},
+		{"robots.", "robots.example.com", "no group"},
+		{"namespace", "namespaces", "a type of another group has the singular as its plural"},
+		{"namespace.z", "namespace.zz.io", "that type, by how its group begins"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(taker)
+			f := newFollower(t, srv, follow.Selection{Resources: []string{tt.ref}, Exclude: []string{tt.ref}}, nil)
+			srv.Serve(robots)
+			srv.Serve(spaces)
+			f.start(t.Context())
+			f.after(5*time.Minute, tt.why, tt.want+" SYNCED @1")
+			f.stop()
+		})
+	}
+}
+
 // The resource has two names.
 func TestFirstNameDecidesTheVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -199,7 +199,7 @@ func (p pattern) matches(r gvr.Resource) bool {
 
 // mayName reports whether ref may stand for r, so that it is worth resolving.
 func mayName(ref gvr.Ref, r gvr.Resource) bool {
-	if (ref.Version != "" || ref.Group != "") && !strings.EqualFold(ref.Group, r.Group) {
+	if !mayBelong(ref, r.GroupVersion()) {
 		return false
 	}
 	names := append([]string{r.Resource, r.Singular, r.Kind, r.Kind + "List"}, r.ShortNames...)

@@ -123,6 +123,7 @@ func TestMayName(t *testing.T) {
 		{"widgets", true}, {"WIDGETS.example.com", true}, {"one", true}, {"Kind", true}, {"KindList", true}, {"sh",
 			true},
 		{"widgets.v2.example.com", true}, {"widgets.other.com", false}, {"widget", false}, {"v1/widgets", false},
+		{"widgets.ex", true}, {"widgets.example", true}, {"widgets.v2.example", false}, {"widgets.example.co", false},
 	}
 	got := map[string]bool{}
 	want := map[string]bool{}
