@@ -23,6 +23,10 @@ type catalog struct {
 	// failed are the APIs that the server lists but that could not be read. An empty
 	// Version stands for every version of the group.
 	failed failures
+	// nameless are the APIs with resources that have no name: it could be any.
+	nameless failures
+	// unusable are resources that are listed, but lack a kind or verbs: they are not gone.
+	unusable map[schema.GroupResource]error
 }
 
 // failures maps each API that could not be read to the reason.
@@ -54,13 +58,16 @@ func (f failures) byGroup() map[string]error {
 
 var (
 	errNoVersion  = errors.New("the server lists the group without versions, as it does while the group's API is down")
+	errNameless   = errors.New("the document of the version has a resource without a name")
+	errNoKind     = errors.New("the server lists the resource without a kind")
+	errNoVerbs    = errors.New("the server lists the resource without verbs")
 	errNoDocument = errors.New("the server lists the version, but its document is missing or names another version")
 )
 
 // newCatalog builds a catalog from the results of client-go's
 // ServerGroupsAndResources. It fails if even the list of groups is missing.
 func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err error) (*catalog, error) {
-	c := &catalog{failed: failures{}}
+	c := &catalog{failed: failures{}, nameless: failures{}, unusable: map[schema.GroupResource]error{}}
 	if err != nil {
 		failed, ok := clientdiscovery.GroupDiscoveryFailedErrorGroups(err)
 		if !ok {
@@ -120,8 +127,18 @@ func listedVersions(groups []*metav1.APIGroup, failed failures) []schema.GroupVe
 
 func (c *catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
 	for _, r := range resources {
-		if r.Name == "" || r.Kind == "" || len(r.Verbs) == 0 || strings.Contains(r.Name, "/") {
-			continue // malformed, of no use without verbs, or a subresource
+		switch {
+		case strings.Contains(r.Name, "/"): // a subresource
+			continue
+		case r.Name == "":
+			c.nameless[gv] = errNameless
+			continue
+		case r.Kind == "":
+			c.unusable[gv.WithResource(r.Name).GroupResource()] = errNoKind
+			continue
+		case len(r.Verbs) == 0: // in a gvr.Resource, no verbs would mean list and watch
+			c.unusable[gv.WithResource(r.Name).GroupResource()] = errNoVerbs
+			continue
 		}
 		c.resources = append(c.resources, gvr.Resource{
 			GroupVersionResource: gv.WithResource(r.Name),
@@ -134,6 +151,16 @@ func (c *catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
 			StorageVersionHash:   r.StorageVersionHash,
 		})
 	}
+}
+
+// unread returns the APIs of which a resource may be missing.
+func (c *catalog) unread() failures {
+	if len(c.nameless) == 0 {
+		return c.failed
+	}
+	all := maps.Clone(c.nameless)
+	maps.Copy(all, c.failed)
+	return all
 }
 
 // preferredFirst returns the versions of g, with the preferred one first and again in its place.

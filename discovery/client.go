@@ -3,8 +3,6 @@ package discovery
 import (
 	"bytes"
 	"cmp"
-	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -33,6 +31,9 @@ import (
 // A cfg.Timeout of 0 means 32 s, client-go's default for discovery. It bounds a request with all its retries: client-go
 // obeys a Retry-After within that time. A longer one is an error at once, which says how long the server asks to wait.
 //
+// The client refuses answers that succeed without being the document that was requested ({}, a Status, another kind or
+// version): they are errors, never an absence of types.
+//
 // NewClient fails only if cfg is nil or invalid.
 func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	if cfg == nil {
@@ -43,9 +44,10 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 		c.QPS = -1
 	}
 	c.Timeout = cmp.Or(c.Timeout, 32*time.Second)
+	c.ContentType, c.AcceptContentTypes = "", "" // JSON, which documentTransport reads
 	c.UserAgent = cmp.Or(c.UserAgent, rest.DefaultKubernetesUserAgent())
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &conditionalTransport{next: guard.Impatient(guard.WrapDiscovery(next))}
+		return &conditionalTransport{next: &documentTransport{guard.Impatient(guard.WrapDiscovery(next))}}
 	})
 	hc, err := rest.HTTPClientFor(c)
 	if err != nil {
@@ -56,24 +58,6 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 		return nil, guard.Redact(err)
 	}
 	return d, nil
-}
-
-// withContext returns c with methods that take a context, and a function that empties c's own cache. Unlike client-go's
-// adapter, it keeps what c offers beyond the plain interface: aggregated discovery and the cache.
-func withContext(
-	c clientdiscovery.DiscoveryInterface,
-) (clientdiscovery.DiscoveryInterfaceWithContext, func(context.Context)) {
-	invalidate := func(context.Context) {}
-	switch cached := c.(type) {
-	case clientdiscovery.CachedDiscoveryInterfaceWithContext:
-		invalidate = cached.InvalidateWithContext
-	case clientdiscovery.CachedDiscoveryInterface:
-		invalidate = func(context.Context) { cached.Invalidate() }
-	}
-	if aggregated, ok := c.(clientdiscovery.AggregatedDiscoveryInterface); ok {
-		return clientdiscovery.ToAggregatedDiscoveryInterfaceWithContext(aggregated), invalidate
-	}
-	return clientdiscovery.ToDiscoveryInterfaceWithContext(c), invalidate
 }
 
 // conditionalTransport requests a document it has stored only if the document
@@ -93,6 +77,8 @@ type document struct {
 	header http.Header
 	body   []byte
 }
+
+func (t *conditionalTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip implements [http.RoundTripper].
 func (t *conditionalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -140,11 +126,10 @@ func (t *conditionalTransport) store(key documentKey, response *http.Response) e
 	if etag == "" {
 		return nil
 	}
-	body, err := io.ReadAll(response.Body)
+	body, err := io.ReadAll(response.Body) // which documentTransport has in memory
 	_ = response.Body.Close()
 	if err != nil {
-		// Not a bare io.EOF: client-go would repeat the request at once.
-		return fmt.Errorf("reading the discovery document: %w", err)
+		return err
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	t.documents.Store(key, &document{etag, response.Header.Clone(), body})

@@ -51,17 +51,18 @@ func (d *differ) update(c *catalog) []Change {
 }
 
 func (d *differ) updateAPIs(c *catalog) (known, unknown []Change) {
+	unread := c.unread()
 	for _, gv := range slices.SortedFunc(maps.Keys(d.unknownAPIs), compareAPIs) {
-		if c.failed[gv] == nil {
+		if unread[gv] == nil {
 			known = append(known, Change{Type: Known, Resource: onlyAPI(gv)})
 		}
 	}
-	for _, gv := range slices.SortedFunc(maps.Keys(c.failed), compareAPIs) {
+	for _, gv := range slices.SortedFunc(maps.Keys(unread), compareAPIs) {
 		if d.unknownAPIs[gv] == nil {
-			unknown = append(unknown, Change{Type: Unknown, Resource: onlyAPI(gv), Err: c.failed[gv]})
+			unknown = append(unknown, Change{Type: Unknown, Resource: onlyAPI(gv), Err: unread[gv]})
 		}
 	}
-	d.unknownAPIs = c.failed
+	d.unknownAPIs = unread
 	return known, unknown
 }
 
@@ -102,9 +103,9 @@ func (d *differ) updateResources(c *catalog) []Change {
 			d.resources[r.GroupResource()] = reported{r, false}
 		}
 	}
-	failures := c.failed.byGroup()
+	failures := c.unread().byGroup()
 	for _, gr := range slices.SortedFunc(maps.Keys(before), compareNames) {
-		switch old, failure := before[gr], failures[gr.Group]; {
+		switch old, failure := before[gr], cmp.Or(c.unusable[gr], failures[gr.Group]); {
 		case failure == nil:
 			report(Change{Type: Removed, Resource: old.resource})
 		case !old.unknown:

@@ -28,9 +28,12 @@ type Resolver struct {
 	updated  chan struct{} // closed and replaced when a poll ends and at Refresh
 }
 
-// NewResolver returns a Resolver that polls through c. It sends no request before the first call. It empties the cache
-// of a caching c (client-go's memory and disk caches) before each poll, because the Resolver has a cache of its own. If
-// c is nil, every call of the Resolver returns an error.
+// NewResolver returns a Resolver that polls through c. It sends no request before the first call. If c is nil, every call
+// of the Resolver returns an error.
+//
+// The Resolver has a cache of its own: it reads past client-go's memory and disk caches, as aggregated discovery, and
+// empties the cache of another caching c before each poll. Clients of client-go refuse answers that are no discovery
+// documents, as [NewClient] says; what another c returns must be right.
 //
 // Resolve and Watchables reuse an answer of the server for cacheFor. Zero means one
 // minute; a negative value polls the server on every call.
@@ -38,7 +41,7 @@ func NewResolver(c clientdiscovery.DiscoveryInterface, cacheFor time.Duration) *
 	if c == nil {
 		return &Resolver{} // see check
 	}
-	client, invalidate := withContext(c)
+	client, invalidate := withContext(checked(c))
 	return &Resolver{
 		client: client, invalidate: invalidate, cacheFor: cmp.Or(cacheFor, time.Minute), updated: make(chan struct{}),
 	}

@@ -89,7 +89,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", clientdiscovery.AcceptV2)
 			_ = json.NewEncoder(w).Encode(s.aggregated(served))
 		case path == "api":
-			writeJSON(w, metav1.APIVersions{Versions: []string{"v1"}})
+			writeJSON(w, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
 		default:
 			writeJSON(w, groupList(served))
 		}
@@ -106,7 +106,8 @@ func (s *apiServer) serveVersion(w http.ResponseWriter, gv string) {
 	for _, g := range s.groups {
 		for _, v := range g.versions {
 			if groupVersion(g, v) == gv {
-				writeJSON(w, metav1.APIResourceList{GroupVersion: gv, APIResources: v.resources})
+				kind := metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
+				writeJSON(w, metav1.APIResourceList{TypeMeta: kind, GroupVersion: gv, APIResources: v.resources})
 				return
 			}
 		}
@@ -115,7 +116,9 @@ func (s *apiServer) serveVersion(w http.ResponseWriter, gv string) {
 }
 
 func (s *apiServer) aggregated(groups []group) apidiscovery.APIGroupDiscoveryList {
-	var list apidiscovery.APIGroupDiscoveryList
+	list := apidiscovery.APIGroupDiscoveryList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
+	}
 	for _, g := range groups {
 		item := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
 		for _, v := range g.versions {
@@ -152,7 +155,7 @@ func (s *apiServer) aggregated(groups []group) apidiscovery.APIGroupDiscoveryLis
 }
 
 func groupList(groups []group) metav1.APIGroupList {
-	var list metav1.APIGroupList
+	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
 	for _, g := range groups {
 		item := metav1.APIGroup{Name: g.name}
 		// The preferred version comes last, so that the first cannot be mistaken for it.

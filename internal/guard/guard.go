@@ -21,6 +21,9 @@ type Error struct {
 
 func (e *Error) Error() string { return e.problem }
 
+// Refused returns an Error about an answer that is not what was requested. What it quotes is not redacted.
+func Refused(problem string) *Error { return &Error{problem: problem} }
+
 // TooLarge returns an Error about an answer that exceeds a limit.
 func TooLarge(problem string) *Error { return &Error{problem, true} }
 

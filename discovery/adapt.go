@@ -1,0 +1,92 @@
+package discovery
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// withContext returns c with methods that take a context, and a function that empties c's own cache. Unlike client-go's
+// adapter, it keeps what c offers beyond the plain interface: aggregated discovery and the cache.
+func withContext(
+	c clientdiscovery.DiscoveryInterface,
+) (clientdiscovery.DiscoveryInterfaceWithContext, func(context.Context)) {
+	invalidate := func(context.Context) {}
+	switch cached := c.(type) {
+	case clientdiscovery.CachedDiscoveryInterfaceWithContext:
+		invalidate = cached.InvalidateWithContext
+	case clientdiscovery.CachedDiscoveryInterface:
+		invalidate = func(context.Context) { cached.Invalidate() }
+	}
+	if aggregated, ok := c.(clientdiscovery.AggregatedDiscoveryInterface); ok {
+		return clientdiscovery.ToAggregatedDiscoveryInterfaceWithContext(aggregated), invalidate
+	}
+	return clientdiscovery.ToDiscoveryInterfaceWithContext(c), invalidate
+}
+
+// checked returns a client like c that refuses what is no discovery document, or c itself if it does so already, or if
+// it is not one of client-go's: what another client returns has to be right.
+func checked(c clientdiscovery.DiscoveryInterface) clientdiscovery.DiscoveryInterface {
+	given, isPlain := c.(*clientdiscovery.DiscoveryClient)
+	if !isPlain && !caches(c) || isPlain && given == nil {
+		return c
+	}
+	through, ok := c.RESTClient().(*rest.RESTClient)
+	if !ok || through == nil {
+		return c
+	}
+	hc := http.Client{}
+	if through.Client != nil {
+		hc = *through.Client
+	}
+	if hc.Transport == nil {
+		hc.Transport = http.DefaultTransport
+	}
+	if checks(hc.Transport) {
+		return c
+	}
+	hc.Transport = &documentTransport{hc.Transport}
+	content := rest.ClientContentConfig{ // JSON
+		GroupVersion: metav1.SchemeGroupVersion,
+		Negotiator:   runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), metav1.SchemeGroupVersion),
+	}
+	rc, err := rest.NewRESTClient(through.Get().URL(), "", content, through.GetRateLimiter(), &hc)
+	if err != nil {
+		return c
+	}
+	made := clientdiscovery.NewDiscoveryClient(rc)
+	if isPlain {
+		made.LegacyPrefix = given.LegacyPrefix
+		made.UseLegacyDiscovery, made.NoPeerDiscovery = given.UseLegacyDiscovery, given.NoPeerDiscovery
+	}
+	return made
+}
+
+// caches reports whether c is one of client-go's memory and disk caches, whose client can be had only as a REST client.
+// A Resolver has a cache of its own, and so reads past theirs.
+func caches(c clientdiscovery.DiscoveryInterface) bool {
+	t := reflect.TypeOf(c)
+	return t.Kind() == reflect.Pointer && strings.HasPrefix(t.Elem().PkgPath(), "k8s.io/client-go/discovery/cached/")
+}
+
+// checks reports whether a transport has a documentTransport.
+func checks(t http.RoundTripper) bool {
+	for {
+		if _, ok := t.(*documentTransport); ok {
+			return true
+		}
+		wrapper, ok := t.(utilnet.RoundTripperWrapper)
+		if !ok {
+			return false
+		}
+		t = wrapper.WrappedRoundTripper()
+	}
+}
