@@ -96,7 +96,9 @@ func TestNonsenseIsNeverAbsence(t *testing.T) {
 	clients := map[string]func(*apiServer) clientdiscovery.DiscoveryInterface{
 		"client-go": func(s *apiServer) clientdiscovery.DiscoveryInterface { return s.client },
 		"NewClient": func(s *apiServer) clientdiscovery.DiscoveryInterface { return newClient(t, s.config) },
-		"cached":    func(s *apiServer) clientdiscovery.DiscoveryInterface { return memory.NewMemCacheClient(s.client) },
+		"cached": func(s *apiServer) clientdiscovery.DiscoveryInterface {
+			return memory.NewMemCacheClient(s.client)
+		},
 	}
 	for name, client := range clients {
 		for i, tt := range nonsenses {

@@ -28,8 +28,8 @@ type Resolver struct {
 	updated  chan struct{} // closed and replaced when a poll ends and at Refresh
 }
 
-// NewResolver returns a Resolver that polls through c. It sends no request before the first call. If c is nil, every call
-// of the Resolver returns an error.
+// NewResolver returns a Resolver that polls through c. It sends no request before the first call. If c is nil, every
+// call of the Resolver returns an error.
 //
 // The Resolver has a cache of its own: it reads past client-go's memory and disk caches, as aggregated discovery, and
 // empties the cache of another caching c before each poll. Clients of client-go refuse answers that are no discovery

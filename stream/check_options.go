@@ -27,9 +27,10 @@ import (
 // check returns a copy of o with its defaults and the complete field selector filled in, or the error that New returns.
 func (o *Options) check(r gvr.Resource) (Options, error) {
 	c := *cmp.Or(o, &Options{})
-	for _, part := range []string{r.Version, r.GroupVersionResource.Resource} {
-		if part == "" || len(content.IsPathSegmentName(part)) > 0 {
-			return c, invalid.New("Resource", r.String(), "must have a version and a plural, such as v1 and pods")
+	for _, part := range []string{cmp.Or(r.Group, "core"), r.Version, r.GroupVersionResource.Resource} {
+		if part == "" || len(content.IsPathSegmentName(part)) > 0 { // client-go would request another path
+			return c, invalid.New("Resource", r.String(),
+				"must have a version and a plural that can be in a path, such as v1 and pods")
 		}
 	}
 	if !r.ClusterWatch() {

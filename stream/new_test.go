@@ -20,6 +20,11 @@ func TestNewRefuses(t *testing.T) {
 	at := func(versions map[string]string, objects ...checkpoint.Object) stream.Start {
 		return stream.From(checkpoint.Position{ResourceVersions: versions, Objects: objects})
 	}
+	named := func(group, version, plural string) gvr.Resource {
+		r := widgets()
+		r.Group, r.Version, r.GroupVersionResource.Resource = group, version, plural
+		return r
+	}
 	tests := []struct {
 		r    gvr.Resource
 		o    setup
@@ -29,6 +34,13 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{listOnly, setup{}, &stream.NotWatchableError{}, `must have the verbs list and watch, has ["list"]`,
 			"a resource must have the verb watch"},
+		{named("example.com", "v1", "a%b"), setup{}, &stream.OptionsError{}, "invalid Resource",
+			"it is no part of a path"},
+		{named("example.com", "v1", ""), setup{}, &stream.OptionsError{}, "invalid Resource", "no plural"},
+		{named("example.com", "..", "widgets"), setup{}, &stream.OptionsError{}, "invalid Resource",
+			"the version would lead to another path"},
+		{named("..", "v1", "widgets"), setup{}, &stream.OptionsError{}, "invalid Resource",
+			"so would the group"},
 		{cluster, setup{Options: stream.Options{Namespaces: []string{"default"}}}, &stream.OptionsError{},
 			`invalid Namespaces "default": must be empty, because`,
 			"a cluster-scoped resource has no namespaces"},

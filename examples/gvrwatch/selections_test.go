@@ -76,3 +76,20 @@ func TestWatchSelections(t *testing.T) {
 		})
 	}
 }
+
+// A type that no path can have is reported, and the others are watched.
+func TestTypeThatCannotBeWatchedEndsNobodyElse(t *testing.T) {
+	s := newScripted(t, newType("a%b", "example.com", true), robotType, newType("..", "example.com", true))
+	s.Put(robotType, "default", "r-default")
+	stdout, stderr := s.start("watch *.example.com --until-synced -o name").wait(1)
+	if stdout != "robot.example.com/r-default\n" {
+		t.Errorf("stdout is %q", stdout)
+	}
+	for _, want := range []string{
+		"a%b.v1.example.com: failing", "example.com/v1/..: failing", "not seen: example.com/v1/..,",
+	} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("stderr is %q, want %q", stderr, want)
+		}
+	}
+}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/acks"
 	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -84,7 +86,7 @@ func (c *chain) watch(
 ) (bool, error) {
 	sr, err := c.newRun(resource, namespaces)
 	if err != nil {
-		return true, err
+		return true, c.handleRefusal(ctx, err)
 	}
 	defer c.followed.endRun()
 	resumes := c.cursor.resumesIn(namespaces)
@@ -134,6 +136,9 @@ func (c *chain) newRun(r gvr.Resource, namespaces []string) (*streamRun, error) 
 	if err != nil {
 		return nil, err
 	}
+	if run.Checkpoint != nil && !acks.IsKey(s.key) {
+		return nil, invalid.New("Resource", s.key, "is the key of a checkpoint: must be "+acks.KeyRule)
+	}
 	sr := &streamRun{
 		followed: s, resource: r, clusterWide: len(namespaces) == 0, run: run, states: make(chan stream.Status, 1),
 		began: time.Now(),
@@ -152,6 +157,18 @@ func (c *chain) newRun(r gvr.Resource, namespaces []string) (*streamRun, error) 
 	sr.setQuiet()
 	s.beginRun(sr.stream, namespaces)
 	return sr, nil
+}
+
+// handleRefusal handles the error of stream.New. It returns the error if the program can solve it: a resource that
+// can't be watched is none of its mistakes.
+func (c *chain) handleRefusal(ctx context.Context, err error) error {
+	bad, ok := errors.AsType[*stream.OptionsError](err)
+	_, cannot := errors.AsType[*stream.NotWatchableError](err)
+	if !cannot && (!ok || bad.Field != "Resource") {
+		return err
+	}
+	c.backOff(ctx, err, Failing, 5*time.Minute, 5*time.Minute)
+	return nil
 }
 
 // endPosition returns where a run that has delivered something has ended; nil for the beginning.

@@ -35,8 +35,9 @@
 //     error.
 //   - Objects in namespaces that are not watched are not reported as deleted, even if the namespace is deleted. When
 //     the namespace is watched again, its objects are compared with what was delivered before.
-//   - A resource that the server refuses does not affect the others: its [State] says so, and it is retried. Errors
-//     that only the program can solve (a checkpoint of another cluster) go to mux.Options.OnError.
+//   - A resource that the server refuses, or that cannot be watched, does not affect the others: its [State] says so,
+//     and it is retried. Errors that only the program can solve (a checkpoint of another cluster) go to
+//     mux.Options.OnError.
 //   - With stream.Run.Checkpoint each resource has its own checkpoint, under its group and resource.
 //
 // # Not promised

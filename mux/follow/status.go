@@ -36,8 +36,8 @@ const (
 	// and Status does not have it, or if Resources names it, has it as Unserved. If it is served again, its sequence
 	// goes on all the same.
 	Gone State = "Gone"
-	// Failing: the server refuses to list or watch the resource for another reason (Cause). The next try is within five
-	// minutes.
+	// Failing: the server refuses to list or watch the resource for another reason (Cause), or nobody can: its plural
+	// is no part of a path, or its name no key of a checkpoint. The next try is within five minutes.
 	Failing State = "Failing"
 	// Dropped: the resource is not a source of the Mux, because of Remove, mux.Options.OnError, or another source with
 	// its key (Cause). It is attached again in the next run.
