@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,7 +103,7 @@ func (r *requests) requestPage(ctx context.Context, o metav1.ListOptions, timeou
 	case err != nil && ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case err != nil:
-	case list.UnstructuredList == nil || r.scope.target.isNotList(list.GetKind()):
+	case !r.scope.target.isList(list):
 		err = errNotList
 	case !protocol.Usable(list.GetResourceVersion()):
 		err = errNoVersion
@@ -136,16 +134,6 @@ func (r *requests) receivePage(list client.List) protocol.Input {
 	}
 	r.inbox.putPage(objects)
 	return protocol.Page{Version: list.GetResourceVersion(), Token: list.GetContinue()}
-}
-
-// isNotList reports whether an answer of this kind is not a list of objects. client-go turns such an answer into an
-// empty list, and every object would seem deleted. (The kind of a real list can have any name: spec.names.listKind of
-// the CRD. Only if the kind of the objects is not known, it must end in "List".)
-func (t *Target) isNotList(kind string) bool {
-	if t.Resource.Kind == "" && !strings.HasSuffix(kind, "List") {
-		return !t.Fake
-	}
-	return !t.Fake && slices.Contains([]string{"", "Status", "Table", "PartialObjectMetadata", t.Resource.Kind}, kind)
 }
 
 // connect opens a watch: at a version, or one that begins with a snapshot.

@@ -38,7 +38,7 @@ func TestLabNamesBesideKubectl(t *testing.T) {
 	}
 	cfg := labConfig(t, "GVRWATCH_LAB_ADMIN")
 	crds := dynamic.NewForConfigOrDie(cfg).Resource(crdResource)
-	r := newResolver(cfg, false)
+	resolvers := []*discovery.Resolver{newResolver(cfg, false), newResolver(cfg, true)}
 	for _, typ := range table.Types {
 		crd := devserver.CRD{Group: typ.Group, Plural: typ.Plural, Kind: typ.Kind, Namespaced: true}
 		if typ.Short != "" {
@@ -55,7 +55,9 @@ func TestLabNamesBesideKubectl(t *testing.T) {
 		t.Cleanup(func() { _ = crds.Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}) })
 	}
 	for _, typ := range table.Types {
-		resolve(t, r, typ.Plural+"."+typ.Group)
+		for _, r := range resolvers {
+			resolve(t, r, typ.Plural+"."+typ.Group)
+		}
 	}
 	cache := t.TempDir() // kubectl reads discovery once
 	for _, tt := range table.Names {
@@ -66,8 +68,10 @@ func TestLabNamesBesideKubectl(t *testing.T) {
 		if want == "" {
 			want = tt.Kubectl
 		}
-		if diff := cmp.Diff(want, takenBy(t, r, tt.Name)); diff != "" {
-			t.Errorf("%s: %s (-want +got):\n%s", tt.Name, tt.Why, diff)
+		for i, r := range resolvers {
+			if diff := cmp.Diff(want, takenBy(t, r, tt.Name)); diff != "" {
+				t.Errorf("%s, legacy=%v: %s (-want +got):\n%s", tt.Name, i == 1, tt.Why, diff)
+			}
 		}
 	}
 }
