@@ -96,19 +96,22 @@ func (w wantedDocument) missing(response *http.Response) string {
 	return ""
 }
 
+// anyDocument has what distinguishes the discovery documents.
+type anyDocument struct {
+	metav1.TypeMeta // embedded because it is part of the document
+	GroupVersion    string
+	Items           elements[listedGroup] // of an APIGroupDiscoveryList
+	Groups          elements[listedGroup]
+	Versions        elements[string]
+	Resources       elements[struct{}]
+}
+
 const aggregatedVersion = "apidiscovery.k8s.io/v2"
 
 // check returns a document as client-go may have it, or what is wrong with it. What is wrong with single resources,
 // newCatalog finds.
 func (w wantedDocument) check(body []byte, contentType string) (_ []byte, problem string) {
-	var d struct {
-		metav1.TypeMeta // embedded because it is part of the document
-		GroupVersion    string
-		Items           elements[listedGroup] // of an APIGroupDiscoveryList
-		Groups          elements[listedGroup]
-		Versions        elements[string]
-		Resources       elements[struct{}]
-	}
+	var d anyDocument
 	if err := json.Unmarshal(body, &d); err != nil {
 		return nil, fmt.Sprintf("it has %d bytes and is not a discovery document in JSON: %v", len(body), err)
 	}

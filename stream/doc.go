@@ -22,8 +22,8 @@
 //     know enough to find all differences, the GAP has HistoryLost: see [GapDetails].
 //   - Every removal is reported, by uid. When a new object takes the name of an old one, DELETED of the old object
 //     precedes ADDED of the new one.
-//   - Failure is never deletion: server errors, refused requests, and incomplete or inconsistent lists cause no
-//     DELETED.
+//   - Failure is never deletion: server errors, refused requests, incomplete or inconsistent lists, and answers that
+//     are no list of the resource cause no DELETED.
 //   - Resumable: [From] resumes where [Stream.Position] was called, even if the server no longer has the history since
 //     then.
 //   - Acknowledged: a checkpoint never moves past an event that was not acked.

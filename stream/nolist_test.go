@@ -45,52 +45,56 @@ func asProtobuf(o runtime.Object, kind string) string {
 }
 
 // noLists are answers with 200 to a list of widgets that do not say which widgets exist.
-var noLists = []struct{ contentType, body, why string }{
-	{"", `{}`, "an object without anything"},
-	{"", `{"metadata":{"resourceVersion":"50"},"items":[]}`, "no kind"},
-	{"", `null`, "null"},
-	{"", `[]`, "an array"},
-	{"", ``, "no body"},
-	{"text/html", `<html>Please log in</html>`, "a login page"},
-	{"", `{"kind":"Status","apiVersion":"v1","metadata":{"resourceVersion":"50"},"status":"Success"}`, "a Status"},
+var noLists = []struct {
+	contentType, body, why string
+	cause                  string // part of it
+}{
+	{"", `{}`, "an object without anything", ""},
+	{"", `{"metadata":{"resourceVersion":"50"},"items":[]}`, "no kind", ""},
+	{"", `null`, "null", ""},
+	{"", `[]`, "an array", ""},
+	{"", ``, "no body", ""},
+	{"text/html", `<html>Please log in</html>`, "a login page", ""},
+	{"", `{"kind":"Status","apiVersion":"v1","metadata":{"resourceVersion":"50"},"status":"Success"}`, "a Status", ""},
 	{"", `{"kind":"Status","apiVersion":"v1","metadata":{"resourceVersion":"50"},"status":"Failure","code":404}`,
-		"a Status of a failure"},
-	{"", `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"50"},"items":[]}`, "a list of Pods"},
+		"a Status of a failure", ""},
+	{"", `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"50"},"items":[]}`, "a list of Pods",
+		`a "PodList" of "v1"`},
 	{"", `{"kind":"WidgetList","apiVersion":"other.example.com/v1","metadata":{"resourceVersion":"50"},"items":[]}`,
-		"another group's list"},
-	{"", `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"50"},"items":[]}`, "a list of anything"},
+		"another group's list", `a "WidgetList" of "other.example.com/v1"`},
+	{"", `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"50"},"items":[]}`, "a list of anything", ""},
 	{"", `{"kind":"APIResourceList","apiVersion":"v1","metadata":{"resourceVersion":"50"},` +
-		`"groupVersion":"example.com/v1","resources":[]}`, "a discovery document"},
+		`"groupVersion":"example.com/v1","resources":[]}`, "a discovery document", ""},
 	{"", `{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":"b","namespace":"ns","uid":"u",` +
-		`"resourceVersion":"50"}}`, "an object"},
-	{"", `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"50"},"rows":[]}`, "a Table"},
+		`"resourceVersion":"50"}}`, "an object", ""},
+	{"", `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"50"},"rows":[]}`, "a Table", ""},
 	{"", `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"50"}}`,
-		"the metadata of an object"},
+		"the metadata of an object", ""},
 	{"", `{"type":"BOOKMARK","object":{"kind":"Widget","apiVersion":"example.com/v1",` +
-		`"metadata":{"resourceVersion":"50"}}}`, "an event"},
+		`"metadata":{"resourceVersion":"50"}}}`, "an event", ""},
 	{"", `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"50"},"items":{}}`,
-		"an object in the place of the items"},
+		"an object in the place of the items", ""},
 	{"", `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"50"},"items":"none"}`,
-		"a text in the place of the items"},
+		"a text in the place of the items", ""},
 	{"", `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"50"},"items":[null]}`,
-		"a null item"},
+		"a null item", ""},
 	{"", `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"50"},"items":[7]}`,
-		"a number as an item"},
+		"a number as an item", ""},
 	{"", `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"50"},"items":[{}]}`,
-		"an empty item"},
+		"an empty item", ""},
 	{"", `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"50"},"items":[` +
 		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"ns","uid":"v","resourceVersion":"9"}}]}`,
-		"an item of another kind"},
-	{"", `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":null,"items":[]}`, "no metadata"},
+		"an item of another kind", `a "WidgetList" of "example.com/v1" with a "Pod" of "v1"`},
+	{"", `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":null,"items":[]}`, "no metadata", ""},
 	{"", `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":50},"items":[]}`,
-		"a number as the version"},
-	{protobufType, asProtobuf(&metav1.Status{Status: metav1.StatusSuccess}, "v1 Status"), "a Status in protobuf"},
+		"a number as the version", ""},
+	{protobufType, asProtobuf(&metav1.Status{Status: metav1.StatusSuccess}, "v1 Status"), "a Status in protobuf", ""},
 	{protobufType, asProtobuf(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "50"}},
-		"meta.k8s.io/v1 PartialObjectMetadata"), "the metadata of an object in protobuf"},
+		"meta.k8s.io/v1 PartialObjectMetadata"), "the metadata of an object in protobuf", ""},
 	{protobufType, asProtobuf(&metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "50"}},
-		"v1 PodList"), "a list of Pods in protobuf"},
-	{protobufType, "k8s\x00", "an empty answer in protobuf"},
-	{protobufType, "", "no body in protobuf"},
+		"v1 PodList"), "a list of Pods in protobuf", ""},
+	{protobufType, "k8s\x00", "an empty answer in protobuf", ""},
+	{protobufType, "", "no body in protobuf", ""},
 }
 
 // badLists answers lists itself while an index of noLists is set.
@@ -184,8 +188,9 @@ func testNoList(
 	time.Sleep(10 * time.Minute)
 	synctest.Wait()
 	// After a probe that says nothing, the watch is tried again, and is Streaming until it has been silent again.
-	if st := s.Status(); !lists.silent && (st.State == stream.Streaming || st.Cause == nil) {
-		t.Errorf("the Status is %+v", st)
+	if st := s.Status(); !lists.silent && (st.State == stream.Streaming || st.Cause == nil ||
+		noLists[bad].cause != "" && !strings.Contains(st.Cause.Error(), noLists[bad].cause)) {
+		t.Errorf("the Status is %+v, want %s", st, noLists[bad].cause)
 	}
 	if slices.ContainsFunc(got[3:], isNoGap) {
 		t.Errorf("the events are %v", got)

@@ -2,6 +2,7 @@ package sequence
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +26,7 @@ func (t *Target) isList(list client.List) bool {
 	case "", "Status", "Table", "PartialObjectMetadata", r.Kind:
 		return false
 	case "PartialObjectMetadataList": // also without Metadata: a transport may have requested it
-		return group == metav1.GroupName
+		return group == metav1.GroupName || group == r.Group
 	}
 	switch first := firstOf(list); {
 	case first.Kind == "PartialObjectMetadata":
@@ -40,6 +41,18 @@ func (t *Target) isList(list client.List) bool {
 		return strings.EqualFold(kind, r.Kind+"List")
 	}
 	return true
+}
+
+// notList returns an errNotList that says what the answer is.
+func notList(list client.List) error {
+	if list.UnstructuredList == nil {
+		return errNotList
+	}
+	text := fmt.Sprintf("a %q of %q", list.GetKind(), list.GetAPIVersion())
+	if first := firstOf(list); first != (metav1.TypeMeta{}) {
+		text += fmt.Sprintf(" with a %q of %q", first.Kind, first.APIVersion)
+	}
+	return fmt.Errorf("%w: %s", errNotList, text)
 }
 
 // firstOf returns the type of the first item, or zero.

@@ -46,7 +46,9 @@ func TestListIsOfTheResource(t *testing.T) {
 		{pods, typeMeta{"v1", "NodeList"}, typeMeta{}, false, "a built-in list has the usual kind"},
 		{pods, typeMeta{"v1", "APIResourceList"}, typeMeta{}, false, "a discovery document"},
 		{pods, typeMeta{meta, "PartialObjectMetadataList"}, typeMeta{}, true, "metadata says nothing of its resource"},
-		{pods, typeMeta{"v1", "PartialObjectMetadataList"}, typeMeta{}, false, "another group"},
+		{widgets, typeMeta{example, "PartialObjectMetadataList"}, typeMeta{example, "Widget"}, true,
+			"an API server that gives only the kind that was requested"},
+		{widgets, typeMeta{"v1", "PartialObjectMetadataList"}, typeMeta{}, false, "another group"},
 		{pods, typeMeta{"v1", "List"}, typeMeta{meta, "PartialObjectMetadata"}, true, "metadata in a list of anything"},
 	}
 	for _, tt := range tests {

@@ -104,7 +104,7 @@ func (r *requests) requestPage(ctx context.Context, o metav1.ListOptions, timeou
 		err = context.Cause(ctx)
 	case err != nil:
 	case !r.scope.target.isList(list):
-		err = errNotList
+		err = notList(list)
 	case !protocol.Usable(list.GetResourceVersion()):
 		err = errNoVersion
 	}
