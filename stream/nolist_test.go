@@ -141,6 +141,9 @@ func TestAnswerThatIsNoListDeletesNothing(t *testing.T) {
 	for name, client := range clients {
 		for _, mode := range []stream.ObjectsMode{stream.Full, stream.Raw, stream.Metadata} {
 			for _, list := range lists {
+				if name == "client-go" && (mode == stream.Raw || list.only != "") {
+					continue // it decodes alike
+				}
 				for i, bad := range noLists {
 					t.Run(fmt.Sprintf("%s/%s/%s/%s", name, mode, list.only, bad.why), func(t *testing.T) {
 						o := stream.Options{Objects: mode}
