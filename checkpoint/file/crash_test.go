@@ -174,8 +174,8 @@ func steps(t *testing.T) []step {
 		{"commit a", put("a", "3", odd[4]), true},
 		{"unmark", mark(false), false},
 		{"large commit", put("b", "4", checkpoint.Object{Name: strings.Repeat("x", 8<<10)}), false},
-		{"commit and snapshot", put("b", "5"), false},
 		{"mark", mark(true), true},
+		{"commit and snapshot", put("b", "5"), true},
 		{"delete", func(s *file.Store) error { return s.Delete(t.Context(), "a") }, true},
 		{"commit a", put("a", "6"), true},
 	}
