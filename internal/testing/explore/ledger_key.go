@@ -218,6 +218,7 @@ func compareEntries(a, b checkpoint.Object) int { return ledgerID(a).Compare(led
 // ledgerIgnores are the fields that are not part of the key, by type and name.
 var ledgerIgnores = map[string]string{
 	"ledger.due":      "it is of the caller, and does nothing here",
+	"ledger.late":     "likewise",
 	"ledger.key":      "it is always the same",
 	"ledger.identity": "it is always the same",
 	"draft.applied":   "it only grows, and only its differences are used",
