@@ -34,6 +34,7 @@ func (k *ledgerKey) program(p *ledgerProgram) {
 	r := &p.run
 	k.number(int(r.epoch))
 	k.flags(p.past.unmarked, r.committing, r.failed, r.ended, p.err != nil)
+	k.flags(p.past.marked, r.inherited, r.books.Marked(), r.books.Exposed())
 	if r.committing {
 		k.delta(r.delta)
 	}
