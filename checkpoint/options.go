@@ -44,9 +44,9 @@ type Options struct {
 	// commits: one that is under way, and its own.
 	CommitTimeout time.Duration
 
-	// Logger receives failed commits (Warn: the first, the second, the fourth and so on in a row; Error if there will be
-	// no other attempt), the first success after them (Info), and the first ack after Close, with the number of events
-	// that come again (Warn). Nil disables logging.
+	// Logger receives failed commits (Warn: the first, the second, the fourth and so on in a row; Error if there will
+	// be no other attempt), the first success after them (Info), and the first ack after Close, with the number of
+	// events that come again (Warn). Nil disables logging.
 	Logger *slog.Logger
 }
 

@@ -28,8 +28,8 @@ func front(synced int) string {
 	return "gvrwatch checkpoint format 3\n" + string(header(uint64(synced), 0))
 }
 
-// history is a file, and what it held after its snapshot and after each commit. Nothing of it is known to be on disk, so
-// that each cut gives the state of a record.
+// history is a file, and what it held after its snapshot and after each commit. Nothing of it is known to be on disk,
+// so that each cut gives the state of a record.
 type history struct {
 	path   string
 	whole  []byte

@@ -20,8 +20,8 @@ type doubt struct {
 // killed then, Load returns Unclean positions in the next one, also for a key without a checkpoint, until its first
 // commit: that one marks the checkpoints that it does not replace. A Tracker calls MarkUnclean.
 //
-// The mark is a byte of the file that is overwritten in place, so that it can be written on a full disk, unless the file
-// system is one that copies what it overwrites (see the package's documentation).
+// The mark is a byte of the file that is overwritten in place, so that it can be written on a full disk, unless the
+// file system is one that copies what it overwrites (see the package's documentation).
 func (s *Store) MarkUnclean(_ context.Context, unclean bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,7 +54,7 @@ func TestUncleanIsInherited(t *testing.T) {
 		{"mark kill full commit-a", "a b none", "that commit has failed"},
 		{"mark kill full commit-a mark room commit-a", "a b none", "it may have delivered more meanwhile"},
 		{"mark kill full commit-a mark room commit-a unmark", "b", "... when all is committed"},
-		{"mark kill delete-none", "a b", "that key begins anew"},
+		{"mark kill delete-none", "a b", "that key begins from the beginning"},
 		{"mark kill delete-a", "b", "likewise"},
 		{"mark rewrite", "a b none", "a new file has the mark, too"},
 		{"mark kill rewrite", "b", "the marks of the others are in the snapshot"},

@@ -29,9 +29,9 @@ import (
 // namespace, name, uid (a 1 and the 16 bytes of a UUID, or a 0 and any other uid), and version (a 0 and the version;
 // empty if the object is gone). A text begins with its length as a uvarint.
 //
-// The head looks like the first 16 bytes of a record: in the place of the length the size that the file had on disk when
-// the head was written, and in the place of the payloads' checksum a 1 if the file is Unclean (see Store.MarkUnclean),
-// else a 0. It is overwritten in place, within one sector.
+// The head looks like the first 16 bytes of a record: in the place of the length the size that the file had on disk
+// when the head was written, and in the place of the payloads' checksum a 1 if the file is Unclean (see
+// Store.MarkUnclean), else a 0. It is overwritten in place, within one sector.
 const (
 	format     = 3 // the one that this version reads and writes; no release had formats 1 and 2
 	firstLine  = "gvrwatch checkpoint format 3\n"

@@ -377,20 +377,6 @@ func (s *Store) reopen() (*os.File, error) {
 	return f, nil
 }
 
-// Close releases the file and its lock. It waits for a call that is under way.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.lock == nil {
-		return nil
-	}
-	if s.wrote {
-		_ = s.writeHead() // so that Open notices if the last commit is cut off; without it, if an earlier one is
-	}
-	s.closed = true
-	return s.lock.Close()
-}
-
 // failed adds the file to errors that lack it.
 func (s *Store) failed(err error) error {
 	if errors.Is(err, io.EOF) {

@@ -60,7 +60,8 @@ func (c *committer) late() {
 	c.mu.Unlock()
 	events := 0
 	for _, a := range accounts {
-		events += a.unapplied()
+		unacked, _, _ := a.status()
+		events += unacked
 	}
 	c.options.Logger.Warn("events are acked after Tracker.Close, and come again in the next run", "events", events)
 }

@@ -32,7 +32,7 @@ type committer struct {
 	schedule schedule
 	last     outcome
 	recorded chan struct{} // closed when last or closing changes
-	exposure exposure
+	marking  marking
 	closing  closing
 }
 
@@ -43,7 +43,7 @@ type account interface {
 	isUrgent() bool                          // an event waits for the commit
 	isDone() bool                            // there is nothing to commit, and never will be
 	stop(late func())                        // nothing more will be committed; late is called before an ack, if not nil
-	unapplied() int                          // events that are not acked, or wait for an earlier one
+	status() (unacked int, oldest time.Time, uncommitted bool)
 }
 
 // schedule is the state of the next commit.
@@ -67,6 +67,7 @@ func newCommitter(store checkpoint.Store, options checkpoint.Options) friend.Eng
 	_, noObjects := store.(interface{ PositionsOnly() })
 	c := &committer{
 		store: store, options: options, turn: make(chan struct{}, 1), accounts: map[string]account{},
+		marking: marking{store: store, never: options.WaitForCommits},
 		rules: rules{
 			noWriteAhead: options.NoWriteAhead || noObjects, noObjects: noObjects, waits: options.WaitForCommits,
 		},
@@ -225,7 +226,7 @@ func (c *committer) gather() (b batch, ok bool) {
 		c.mu.Unlock()
 		return b, false
 	}
-	c.exposure.gathered()
+	c.marking.gathered()
 	var accounts []account
 	for _, key := range slices.Sorted(maps.Keys(c.accounts)) {
 		if a := c.accounts[key]; a.isDone() {
@@ -254,13 +255,13 @@ func (c *committer) write(ctx context.Context, b batch) error {
 	recorded := make(chan struct{}) // the next commit waits until the outcome of this one is recorded
 	defer close(recorded)
 	returned := func() { <-recorded; c.release() }
-	err := call(late, returned, func() error { return c.commitOrMark(ctx, b.deltas) })
+	err := call(late, returned, func() error { return c.marking.commit(ctx, b.deltas) })
 	for i, a := range b.accounts {
 		a.committed(b.deltas[i], err)
 	}
 	failed := c.record(b, err)
-	if err == nil && c.isOver() { // nothing is exposed meanwhile: events wait for the next commit
-		err = call(late, returned, func() error { return c.unmark(ctx) })
+	if err == nil && c.marking.isOver() { // nothing is exposed meanwhile: events wait for the next commit
+		err = call(late, returned, func() error { return c.marking.unmark(ctx) })
 	}
 	if err != errNoAnswer {
 		c.release()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
@@ -17,11 +18,6 @@ type exposure struct {
 	later  bool // something was delivered since the last commit was gathered
 }
 
-// marker is a Store that can be marked (see checkpoint.Store).
-type marker interface {
-	MarkUnclean(ctx context.Context, unclean bool) error
-}
-
 func (e *exposure) gathered() { e.later = false }
 
 func (e *exposure) delivered() { e.later = true }
@@ -29,43 +25,71 @@ func (e *exposure) delivered() { e.later = true }
 // isOver reports whether the mark can be taken back after a commit that has succeeded.
 func (e *exposure) isOver() bool { return e.marked && !e.later }
 
-// commitOrMark calls the Store. If the commit fails, it marks the Store.
-func (c *committer) commitOrMark(ctx context.Context, deltas []checkpoint.Delta) error {
+// marker is a Store that can be marked (see checkpoint.Store).
+type marker interface {
+	MarkUnclean(ctx context.Context, unclean bool) error
+}
+
+// marking commits to a Store, and marks it if it can be marked.
+type marking struct {
+	store checkpoint.Store
+	never bool // nothing is ever exposed
+
+	mu       sync.Mutex
+	exposure exposure
+}
+
+// commit calls the Store. If the commit fails, it marks the Store.
+func (m *marking) commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	if len(deltas) == 0 {
 		return nil
 	}
-	err := c.store.Commit(ctx, deltas)
-	m, ok := c.store.(marker)
-	if c.mu.Lock(); err == nil || !ok || c.exposure.marked || c.options.WaitForCommits {
-		c.mu.Unlock()
+	err := m.store.Commit(ctx, deltas)
+	if err == nil || m.never {
 		return err
 	}
-	c.mu.Unlock()
-	if markErr := m.MarkUnclean(context.WithoutCancel(ctx), true); markErr != nil {
+	if markErr := m.mark(context.WithoutCancel(ctx), true); markErr != nil {
 		return errors.Join(err, fmt.Errorf("mark the Store as unclean: %w", markErr))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.exposure.marked = true
 	return err
 }
 
-// isOver reports whether the mark can be taken back.
-func (c *committer) isOver() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.exposure.isOver()
-}
-
 // unmark takes the mark back. If that fails, it is tried again after the next commit.
-func (c *committer) unmark(ctx context.Context) error {
-	if err := c.store.(marker).MarkUnclean(ctx, false); err != nil {
+func (m *marking) unmark(ctx context.Context) error { return m.mark(ctx, false) }
+
+func (m *marking) mark(ctx context.Context, unclean bool) error {
+	store, ok := m.store.(marker)
+	m.mu.Lock()
+	ok = ok && m.exposure.marked != unclean
+	m.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := store.MarkUnclean(ctx, unclean); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.exposure.marked = false
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.exposure.marked = unclean
 	return nil
+}
+
+func (m *marking) isOver() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.exposure.isOver()
+}
+
+func (m *marking) gathered() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.exposure.gathered()
+}
+
+func (m *marking) delivered() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.exposure.delivered()
 }
 
 // writeAhead commits what an event of a waits for, together with everything else there is. A caller that waits
@@ -122,7 +146,7 @@ func (c *committer) expose() (failing bool, next <-chan struct{}, err error) {
 	case c.last.err == nil && !final:
 		return false, nil, nil
 	case !c.options.WaitForCommits:
-		c.exposure.delivered()
+		c.marking.delivered()
 		return true, nil, nil
 	case final:
 		return true, nil, cmp.Or(c.last.err, errClosed)

@@ -346,13 +346,6 @@ func (l *ledger) stop(late func()) {
 	}
 }
 
-// unapplied returns the number of events that are not acked, or wait for an earlier one.
-func (l *ledger) unapplied() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.waiting.unapplied
-}
-
 func (l *ledger) isAcked(e *entry) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

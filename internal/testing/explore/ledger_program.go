@@ -32,8 +32,8 @@ type ledgerPast struct {
 	marked bool                   // the Store is: a run of another program finds an Unclean position
 	// What the receiver has seen, and what it has acked, before the events of this run that are still kept.
 	seen, handled ledgerWorld
-	// exposed are the objects that were delivered without an entry in the Store, because a commit had failed and the Store
-	// can't be marked, or before a GAP that says that the history is lost: their deletion may be missed.
+	// exposed are the objects that were delivered without an entry in the Store, because a commit had failed and the
+	// Store can't be marked, or before a GAP that says that the history is lost: their deletion may be missed.
 	exposed ledgerWorld
 	// ahead are the objects that were written ahead and not delivered since.
 	ahead ledgerWorld
@@ -55,6 +55,7 @@ type ledgerRun struct {
 	delta      checkpoint.Delta // that is being committed
 	epoch      int8             // of the server at the last SYNCED that it has
 	failed     bool             // the last commit
+	marks      bool             // the Store can be marked
 	inherited  bool             // the mark is of the program before
 	ended      bool
 }
@@ -111,13 +112,13 @@ func startLedger(u *ledgerSetup, past ledgerPast, lost bool) *ledgerProgram {
 }
 
 // loaded returns what the Store answers.
-func (p *ledgerProgram) loaded(inherited bool) *checkpoint.Checkpoint {
+func (p *ledgerPast) loaded(inherited bool) *checkpoint.Checkpoint {
 	if !inherited {
-		return p.past.saved
+		return p.saved
 	}
 	var c checkpoint.Checkpoint
-	if p.past.saved != nil {
-		c = *p.past.saved
+	if p.saved != nil {
+		c = *p.saved
 	}
 	c.Position.Unclean = true
 	return &c
@@ -147,13 +148,13 @@ func (p *ledgerProgram) breaks(promise error) {
 // history any more.
 func (p *ledgerProgram) start(before ledgerRun, lost bool) {
 	var books *acks.Books
-	saved := p.loaded(before.inherited)
+	saved := p.past.loaded(before.inherited)
 	if u := p.setup; before.books != nil {
 		books = before.books.Next(u.deferred, saved)
 	} else {
 		books = acks.NewBooks(u.identity(), u.noWriteAhead, u.positionsOnly, u.deferred, saved)
 	}
-	p.run = ledgerRun{books: books, inherited: before.inherited}
+	p.run = ledgerRun{books: books, marks: p.setup.marks, inherited: before.inherited}
 	p.script = nil
 	from := books.Session.Position()
 	rewound := false
@@ -273,7 +274,7 @@ func (p *ledgerProgram) ack(e *ledgerEvent) {
 // take begins a commit, if there is anything to commit.
 func (p *ledgerProgram) take() (ok bool) {
 	d, ok := p.run.books.Take()
-	if p.mark(); !ok {
+	if p.past.mark(&p.run); !ok {
 		return false
 	}
 	p.run.committing, p.run.delta, p.run.epoch = true, d, p.run.lines[0].base.epoch
@@ -286,15 +287,13 @@ func (p *ledgerProgram) take() (ok bool) {
 }
 
 // mark lets the Store have the mark, or takes it back.
-func (p *ledgerProgram) mark() {
-	p.past.marked = p.run.inherited || p.setup.marks && p.run.books.Marked()
-}
+func (p *ledgerPast) mark(r *ledgerRun) { p.marked = r.inherited || r.marks && r.books.Marked() }
 
 // stored lets the Store have the delta.
 func (p *ledgerProgram) stored() {
 	p.past.saved = ledgerMerged(p.past.saved, p.run.delta)
 	p.run.inherited = false
-	p.mark()
+	p.past.mark(&p.run)
 	p.past.unmarked = p.past.unmarked && !p.past.saved.Position.Rewound && p.run.epoch != p.past.server.epoch
 	for _, o := range p.past.exposed {
 		if p.past.entry(o.id) != nil && p.run.knows(o.id) {
@@ -319,7 +318,7 @@ func (p *ledgerProgram) answer(stored, answered bool) {
 	}
 	p.run.committing, p.run.failed = false, err != nil
 	p.run.books.Committed(p.run.delta, err)
-	p.mark()
+	p.past.mark(&p.run)
 	p.run.delta = checkpoint.Delta{}
 	for _, l := range p.run.lines {
 		if l.wait.waits && !p.run.committing {

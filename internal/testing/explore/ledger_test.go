@@ -14,17 +14,20 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "successor", why: "the next run begins in the same program, with what is not committed",
 		objects: 1, exist: 1, resumes: true, writes: 3,
-		marks: true, most: ledgerSpent{failures: 1, ends: 1}, bounds: Bounds{Depth: 11}, soak: Bounds{Depth: 14},
+		marks: true, most: ledgerSpent{failures: 1, ends: 1},
+		bounds: Bounds{Depth: 11}, soak: Bounds{Depth: 14},
 	},
 	{
 		name: "failing commits", why: "an object leaves and comes back while entries are retried",
 		objects: 1, resumes: true, writes: 3,
-		marks: true, most: ledgerSpent{failures: 2}, bounds: Bounds{Depth: 14}, soak: Bounds{Depth: 17},
+		marks: true, most: ledgerSpent{failures: 2},
+		bounds: Bounds{Depth: 14}, soak: Bounds{Depth: 17},
 	},
 	{
 		name: "full disk", why: "commits fail, the program is killed, and the history is lost, or not",
 		objects: 1, recreated: true, writes: 3,
-		marks: true, most: ledgerSpent{kills: 1, failures: 2}, bounds: Bounds{Depth: 9}, soak: Bounds{Depth: 13},
+		marks: true, most: ledgerSpent{kills: 1, failures: 2},
+		bounds: Bounds{Depth: 9}, soak: Bounds{Depth: 13},
 	},
 	{
 		name: "full disk, no mark", why: "... of a Store that can't be marked",
@@ -34,7 +37,8 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "one object", why: "from the first snapshot on, with gaps and lists that break off",
 		objects: 1, exist: 1, writes: 3,
-		marks: true, most: ledgerSpent{failures: 1, gaps: 1}, bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 12},
+		marks: true, most: ledgerSpent{failures: 1, gaps: 1},
+		bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 12},
 	},
 	{
 		name: "two objects", why: "their acks overtake each other",
@@ -44,12 +48,14 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "page", why: "objects of a page are written ahead together, and acked in any order",
 		objects: 2, exist: 2, writes: 1, pages: true,
-		marks: true, most: ledgerSpent{failures: 1, gaps: 1}, bounds: Bounds{Depth: 9}, soak: Bounds{Depth: 12},
+		marks: true, most: ledgerSpent{failures: 1, gaps: 1},
+		bounds: Bounds{Depth: 9}, soak: Bounds{Depth: 12},
 	},
 	{
 		name: "killed twice", why: "a name has two entries while the deletion of its first object is not acked",
 		objects: 1, exist: 1, writes: 2, recreated: true,
-		marks: true, most: ledgerSpent{kills: 2, failures: 1, gaps: 1}, bounds: Bounds{Depth: 7}, soak: Bounds{Depth: 11},
+		marks: true, most: ledgerSpent{kills: 2, failures: 1, gaps: 1},
+		bounds: Bounds{Depth: 7}, soak: Bounds{Depth: 11},
 	},
 	{
 		name: "killed in a snapshot", why: "the next run begins with a GAP; this one is walked whole",
@@ -59,7 +65,8 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "rewound", why: "the server goes back in time",
 		objects: 1, exist: 1, resumes: true, writes: 2,
-		marks: true, most: ledgerSpent{kills: 1, failures: 1, rewinds: 1}, bounds: Bounds{Depth: 10}, soak: Bounds{Depth: 13},
+		marks: true, most: ledgerSpent{kills: 1, failures: 1, rewinds: 1},
+		bounds: Bounds{Depth: 10}, soak: Bounds{Depth: 13},
 	},
 	{
 		name: "mux", why: "a Mux coalesces, cancels and skips events that wait",
@@ -74,7 +81,8 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "deferred", why: "the first run starts now",
 		objects: 2, exist: 1, writes: 3, deferred: true,
-		marks: true, most: ledgerSpent{kills: 1, failures: 1, gaps: 1}, bounds: Bounds{Depth: 7}, soak: Bounds{Depth: 11},
+		marks: true, most: ledgerSpent{kills: 1, failures: 1, gaps: 1},
+		bounds: Bounds{Depth: 7}, soak: Bounds{Depth: 11},
 	},
 	{
 		name: "after", why: "the first run starts after a version, and knows no objects",
@@ -89,7 +97,8 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "nothing ahead, failing", why: "... and commits fail",
 		objects: 1, resumes: true, writes: 3, noWriteAhead: true,
-		marks: true, most: ledgerSpent{failures: 1, gaps: 1, ends: 1}, bounds: Bounds{Depth: 9}, soak: Bounds{Depth: 12},
+		marks: true, most: ledgerSpent{failures: 1, gaps: 1, ends: 1},
+		bounds: Bounds{Depth: 9}, soak: Bounds{Depth: 12},
 	},
 	{
 		name: "positions only", why: "the Store keeps no objects",
@@ -99,12 +108,14 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "two namespaces", why: "each is a line of one ledger",
 		namespaces: []string{"x", "y"}, objects: 2, resumes: true, writes: 2,
-		marks: true, most: ledgerSpent{failures: 1, gaps: 1}, bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 11},
+		marks: true, most: ledgerSpent{failures: 1, gaps: 1},
+		bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 11},
 	},
 	{
 		name: "two snapshots", why: "those of two namespaces are SYNCED together",
 		namespaces: []string{"x", "y"}, objects: 2, writes: 1,
-		marks: true, most: ledgerSpent{kills: 1, failures: 1}, bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 12},
+		marks: true, most: ledgerSpent{kills: 1, failures: 1},
+		bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 12},
 	},
 }
 
