@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,26 +21,45 @@ import (
 // markable is a store that can be marked.
 type markable struct {
 	*store
-	unclean bool
+	mu      sync.Mutex
+	marked  bool
 	calls   []string
-	refuses error // by MarkUnclean
+	refusal error // of MarkUnclean
 }
 
 func newMarkable() *markable { return &markable{store: newStore()} }
 
 func (m *markable) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
 	err := m.store.Commit(ctx, deltas)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.calls = append(m.calls, map[bool]string{true: "commit", false: "fails"}[err == nil])
 	return err
 }
 
 func (m *markable) MarkUnclean(_ context.Context, unclean bool) error {
-	if m.refuses == nil {
-		m.unclean = unclean
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refusal == nil {
+		m.marked = unclean
 	}
 	m.calls = append(m.calls, map[bool]string{true: "mark", false: "unmark"}[unclean])
-	return m.refuses
+	return m.refusal
 }
+
+func (m *markable) refuse(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refusal = err
+}
+
+func (m *markable) isMarked() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.marked
+}
+
+var errIO = errors.New("input/output error")
 
 // TestStoreIsMarkedBeforeDelivery: what is delivered while commits fail is not in the Store, so that the Store is
 // marked before, and until a commit has all of it.
@@ -55,7 +75,7 @@ func TestStoreIsMarkedBeforeDelivery(t *testing.T) {
 		}, "commit", "everything is in the Store"},
 		{"a new object", func(t *testing.T, s *markable, fd *feeder) {
 			s.fail(errNoSpace)
-			if fd.run("+a:1@3"); !s.unclean {
+			if fd.run("+a:1@3"); !s.isMarked() {
 				t.Error("the object may be delivered, and the Store is not marked")
 			}
 		}, "fails mark", "the object's entry is missing"},
@@ -71,21 +91,21 @@ func TestStoreIsMarkedBeforeDelivery(t *testing.T) {
 			fd.run("+a:1@3 a:1@3")
 			s.hinder(func(context.Context) error { fd.run("+b:1@4 b:1@4"); s.heal(); return nil })
 			pass(2 * time.Second)
-			if !s.unclean {
+			if !s.isMarked() {
 				t.Error("b is not in the Store, and the mark was taken back")
 			}
 			pass(2 * time.Second)
 		}, "fails mark commit commit unmark", "only the second commit has b"},
 		{"the mark fails", func(t *testing.T, s *markable, fd *feeder) {
 			s.fail(errNoSpace)
-			s.refuses = errors.New("input/output error")
+			s.refuse(errIO)
 			fd.run("+a:1@3 a:1@3")
-			if err := fd.session.Status().Err; !errors.Is(err, errNoSpace) || !errors.Is(err, s.refuses) {
+			if err := fd.session.Status().Err; !errors.Is(err, errNoSpace) || !errors.Is(err, errIO) {
 				t.Errorf("Status has %v, want both errors", err)
 			}
 			pass(3 * time.Second)
-			s.refuses = nil
-			if pass(4 * time.Second); !s.unclean {
+			s.refuse(nil)
+			if pass(4 * time.Second); !s.isMarked() {
 				t.Error("the Store is not marked")
 			}
 			pass(10 * time.Second)
@@ -94,9 +114,9 @@ func TestStoreIsMarkedBeforeDelivery(t *testing.T) {
 			s.fail(errNoSpace)
 			fd.run("+a:1@3 a:1@3")
 			s.heal()
-			s.refuses = errors.New("input/output error")
+			s.refuse(errIO)
 			pass(2 * time.Second)
-			s.refuses = nil
+			s.refuse(nil)
 			fd.run("+b:1@4")
 		}, "fails mark commit unmark commit unmark", "... until the next commit"},
 		{"nothing is left to commit", func(t *testing.T, s *markable, fd *feeder) {
@@ -204,7 +224,7 @@ func TestWaitForCommits(t *testing.T) {
 				if err == nil {
 					isSaved(t, s, "- !a:1", "when it is delivered")
 				}
-				if s.unclean {
+				if s.isMarked() {
 					t.Error("the Store is marked, and nothing was delivered without a commit")
 				}
 			})
