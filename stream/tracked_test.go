@@ -83,8 +83,8 @@ func TestEventsWaitForCommits(t *testing.T) {
 		why  string
 	}{
 		{"room again", errFull, func(f *filling, _ *checkpoint.Tracker) { f.room.Store(100) },
-			[]string{"ADDED a@2 after 0s", "SYNCED 5 after 0s", "MODIFIED a@6 after 1m0s", "ADDED b@7 after 1h"}, errTimeUp,
-			"b waits for room, and for 3 s at most after that"},
+			[]string{"ADDED a@2 after 0s", "SYNCED 5 after 0s", "MODIFIED a@6 after 1m0s", "ADDED b@7 after 1h"},
+			errTimeUp, "b waits for room, and for 3 s at most after that"},
 		{"closed", errFull, func(_ *filling, tracker *checkpoint.Tracker) { _ = tracker.Close() },
 			[]string{"ADDED a@2 after 0s", "SYNCED 5 after 0s", "MODIFIED a@6 after 1m0s"}, errFull,
 			"no commit follows, so that b would wait for ever"},
