@@ -32,7 +32,10 @@
 //     version the next run delivers the differences, deletions among them.
 //   - Before the Stream delivers a new object, the Tracker commits an entry for it that has no version. So the
 //     object's deletion is reported even if its ack was never committed (see [Options].NoWriteAhead).
-//   - A failed commit is retried, and does not end the Stream. [Status] shows it.
+//   - A failed commit is retried within 3 s, and does not end the Stream. [Status] shows it.
+//   - While commits fail, new objects are delivered that the Store lacks. A Store that can be marked (package file) is
+//     marked before: if the program is then killed, each GAP of the next run has HistoryLost. With
+//     [Options].WaitForCommits they are not delivered until a commit succeeds.
 //   - A checkpoint belongs to an [Identity]: cluster, resource, namespaces and selectors. Another Stream that wants to
 //     resume from it gets a [*MismatchError].
 //

@@ -27,6 +27,13 @@ type Options struct {
 	// A Store that keeps no objects (package configmap) always works like this. A Stream that starts Now, or After a
 	// version, commits nothing before its first SYNCED, and the version of that SYNCED before it is delivered.
 	NoWriteAhead bool
+	// WaitForCommits lets events wait as long as commits fail, if the next run could miss something without the commit:
+	// new objects, SYNCED, GAP after a rewind, and the first live event after the ack of SYNCED. Others are delivered.
+	// The server may end a watch that waits for long; then GAP follows. After a final error of the Store (see [Store]),
+	// and after Close, a run that would wait ends with an error that wraps the Store's or os.ErrClosed.
+	//
+	// Without it the Stream goes on, and marks the Store, so that the next run knows (see [Store]).
+	WaitForCommits bool
 
 	// Interval is how long acks may wait for a commit. 0 means 1 s.
 	Interval time.Duration
@@ -37,8 +44,9 @@ type Options struct {
 	// commits: one that is under way, and its own.
 	CommitTimeout time.Duration
 
-	// Logger receives failed commits (Warn; Error if there will be no other attempt), and the first success after them
-	// (Info). Nil disables logging.
+	// Logger receives failed commits (Warn: the first, the second, the fourth and so on in a row; Error if there will
+	// be no other attempt), the first success after them (Info), and the first ack after Close, with the number of
+	// events that come again (Warn). Nil disables logging.
 	Logger *slog.Logger
 }
 

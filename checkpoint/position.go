@@ -24,8 +24,8 @@ type Position struct {
 	// yet acked. ResourceVersions and Objects may then be from a history that no longer exists.
 	Rewound bool
 	// Unclean means that more objects may have been delivered than Objects has: those that an earlier run delivered
-	// after its last commit (see Options.NoWriteAhead). Until a snapshot has been delivered, each GAP of a run that
-	// resumes has HistoryLost.
+	// after its last commit (see Options.NoWriteAhead), or while commits failed. Until a snapshot has been delivered,
+	// each GAP of a run that resumes has HistoryLost.
 	Unclean bool
 }
 

@@ -14,10 +14,18 @@ import (
 // and one kind of loss: the deletion of an object that was delivered after the last surviving commit, if the server's
 // history no longer holds it.
 //
+// A Store that can write a flag where it can't commit has a method MarkUnclean(ctx, true or false) error. A commit that
+// fails is followed by MarkUnclean(ctx, true) before anything is delivered without it; a later commit, once it has all
+// that was delivered, by MarkUnclean(ctx, false). In between the Store lacks objects that were delivered. If the
+// process is killed then, Load in the next one returns Unclean positions, also for a key without a checkpoint (with a
+// zero Identity), until a commit replaces them. A Store that wraps another passes the call on. Without the method, or
+// if it fails, or if the Store does not answer, the deletion of such an object may be missed silently.
+//
 // A Store that keeps no objects has a method PositionsOnly(), which is never called. Load then returns Partial
 // positions, and the Tracker does not write new objects ahead.
 type Store interface {
-	// Load returns the checkpoint under a key, or nil if there is none.
+	// Load returns the checkpoint under a key, or nil if there is none. One without an Identity only says that
+	// something may have been delivered under the key.
 	Load(ctx context.Context, key string) (*Checkpoint, error)
 	// Commit writes all of the deltas, or none if it returns an error. After an error the Tracker calls Commit again,
 	// with the same changes and later ones, unless the error is final: a *FencedError, or one that wraps os.ErrClosed.

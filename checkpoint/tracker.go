@@ -60,7 +60,8 @@ func (t *Tracker) Flush(ctx context.Context) error {
 
 // Close commits everything that has been acked. If that fails, Close returns an error that wraps the Store's, and the
 // next run delivers the events again. After Close the Tracker commits nothing, and Streams that still run go on without
-// a checkpoint. Close does not close the Store.
+// a checkpoint, unless Options.WaitForCommits ends them. The first ack after Close is logged as a warning, with the
+// number of events that come again: usually a defer is in the wrong order. Close does not close the Store.
 func (t *Tracker) Close() error {
 	t.mu.Lock()
 	t.closed = true
@@ -86,7 +87,8 @@ type Status struct {
 
 	// LastCommit is when the Tracker last committed, for any key. It is zero before the first commit.
 	LastCommit time.Time
-	// Err is nil unless the Tracker's last commit failed. It wraps the Store's error.
+	// Err is nil unless the Tracker's last commit failed. It wraps the Store's error, and that of MarkUnclean if the
+	// Store could not be marked: then a kill may lose deletions silently (see [Store]).
 	Err error
 	// Attempts is the number of commits that have failed in a row.
 	Attempts int

@@ -42,7 +42,7 @@
 //   - Every state of an object across a GAP: only the last one is delivered.
 //   - An order between two Streams or two namespaces, or a maximum delay.
 //   - Exactly once across runs. The zero [Run] begins with everything that exists, as ADDED. While commits fail, the
-//     checkpoint lacks what is delivered: see [checkpoint.Status].
+//     checkpoint lacks what is delivered: see [checkpoint.Options].WaitForCommits.
 //   - Detection of every server that went back in time. Once the server's versions have caught up, the rewind can no
 //     longer be seen, so the Stream probes (lists one object) after each unplanned end of a watch and after
 //     IdleTimeout. A caller that may not list cannot probe. After a restart, only a server that is behind the last

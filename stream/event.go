@@ -164,8 +164,8 @@ type GapDetails struct {
 	Duration time.Duration
 	// HistoryLost means that the caller may know objects that the Stream does not know. Removals of these are not
 	// reported, and those that exist may be ADDED again. They existed at a start [After] a version, or an earlier run
-	// delivered them and the checkpoint may lack them: after a kill with [checkpoint.Options].NoWriteAhead, or with a
-	// Store that keeps no objects.
+	// delivered them and the checkpoint may lack them: after a kill with [checkpoint.Options].NoWriteAhead or while
+	// commits failed, or with a Store that keeps no objects.
 	HistoryLost bool
 }
 

@@ -46,7 +46,9 @@ type killedProgram struct {
 	now       bool // starts at stream.Now
 	positions bool // the Store keeps no objects
 
-	unwritten bool // a commit failed
+	marks     bool // the Store can be marked while commits fail
+	marked    bool // it is
+	unwritten bool // a commit failed, and the Store can't be marked
 	lost      bool // a GAP reported lost history
 	rewound   bool // the server went back in time between two runs
 	store     *checkpoint.Memory
@@ -64,6 +66,7 @@ func (p *killedProgram) run() {
 		p.options.Start = stream.Now()
 	}
 	p.positions = p.chance(15)
+	p.marks = p.chance(50)
 	p.lost = p.positions && p.options.Select != nil // an object may leave the selection unreported
 	if p.now {
 		p.handled = nil // objects that existed before, or deletions, need not be delivered
@@ -159,6 +162,17 @@ type killable struct {
 	killed bool
 	fails  *rand.Rand // decides which commits fail; nil for none
 	failed atomic.Bool
+	// before is what Load returns until a commit has succeeded, if the killed program has left the Store marked.
+	before *checkpoint.Checkpoint
+}
+
+func (k *killable) Load(ctx context.Context, key string) (*checkpoint.Checkpoint, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.before != nil {
+		return k.before, nil
+	}
+	return k.Store.Load(ctx, key)
 }
 
 func (k *killable) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
@@ -171,7 +185,31 @@ func (k *killable) Commit(ctx context.Context, deltas []checkpoint.Delta) error 
 		k.failed.Store(true)
 		return errors.New("the disk is full")
 	}
+	k.before = nil
 	return k.Store.Commit(ctx, deltas)
+}
+
+// markable is a Store with a mark, which outlasts the program.
+type markable struct {
+	*killable
+	marked *bool
+}
+
+func (m markable) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
+	inherited := m.before != nil
+	err := m.killable.Commit(ctx, deltas)
+	if err == nil && inherited {
+		*m.marked = false
+	}
+	return err
+}
+
+func (m markable) MarkUnclean(_ context.Context, unclean bool) error {
+	if m.isKilled() {
+		return errors.New("the program is killed")
+	}
+	*m.marked = unclean || m.before != nil
+	return nil
 }
 
 func (k *killable) kill() {
@@ -192,13 +230,24 @@ func (p *killedProgram) runOnce(last bool) bool {
 	noWriteAhead := p.chance(20)
 	k := &killable{Store: p.store}
 	var store checkpoint.Store = k
-	if p.positions {
+	switch {
+	case p.positions:
 		store = positionsOnly{k}
+	case p.marks:
+		store = markable{k, &p.marked}
+		if p.marked {
+			unclean := checkpoint.Checkpoint{}
+			if before != nil {
+				unclean = *before
+			}
+			unclean.Position.Unclean = true
+			k.before, before = &unclean, &unclean
+		}
 	}
 	if p.chance(20) {
 		k.fails = rand.New(rand.NewPCG(p.Uint64(), 10))
 	}
-	defer func() { p.unwritten = p.unwritten || k.failed.Load() }()
+	defer func() { p.unwritten = p.unwritten || k.failed.Load() && (p.positions || !p.marks) }()
 	tracker, err := checkpoint.NewTracker(store, &checkpoint.Options{
 		Cluster:  checkpoint.Cluster{UID: "test"},
 		Interval: time.Duration(1+p.IntN(20)) * time.Second, Events: 1 + p.IntN(20),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,7 +47,7 @@ func TestWatchContinuesWhileCommitsFail(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		st := s.Status().Checkpoint
-		if !errors.Is(st.Err, errFull) || st.Attempts < 5 || st.Attempts > 60 ||
+		if !errors.Is(st.Err, errFull) || st.Attempts < 80 || st.Attempts > 250 ||
 			!st.Uncommitted || st.Unacked != 0 || !st.LastCommit.IsZero() || st.Key != "widgets.example.com" {
 			t.Errorf("the status is %+v", st)
 		}
@@ -54,6 +55,76 @@ func TestWatchContinuesWhileCommitsFail(t *testing.T) {
 			t.Errorf("Close: %v, want the error of the last commit", err)
 		}
 	})
+}
+
+// filling is a Store whose disk is full from a number of commits on, until it is not.
+type filling struct {
+	*checkpoint.Memory
+	room atomic.Int32
+	err  error
+}
+
+func (f *filling) Commit(ctx context.Context, deltas []checkpoint.Delta) error {
+	if f.room.Add(-1) < 0 {
+		return f.err
+	}
+	return f.Memory.Commit(ctx, deltas)
+}
+
+// TestEventsWaitForCommits: with WaitForCommits nothing is delivered without the commit that it needs.
+func TestEventsWaitForCommits(t *testing.T) {
+	fenced := &checkpoint.FencedError{Store: "x"}
+	for _, tt := range []struct {
+		name string
+		err  error // of the Store
+		then func(f *filling, tracker *checkpoint.Tracker)
+		want []string
+		end  error
+		why  string
+	}{
+		{"room again", errFull, func(f *filling, _ *checkpoint.Tracker) { f.room.Store(100) },
+			[]string{"ADDED a@2 after 0s", "SYNCED 5 after 0s", "MODIFIED a@6 after 1m0s", "ADDED b@7 after 1h"},
+			errTimeUp, "b waits for room, and for 3 s at most after that"},
+		{"closed", errFull, func(_ *filling, tracker *checkpoint.Tracker) { _ = tracker.Close() },
+			[]string{"ADDED a@2 after 0s", "SYNCED 5 after 0s", "MODIFIED a@6 after 1m0s"}, errFull,
+			"no commit follows, so that b would wait for ever"},
+		{"fenced", fenced, func(*filling, *checkpoint.Tracker) {},
+			[]string{"ADDED a@2 after 0s", "SYNCED 5 after 0s", "MODIFIED a@6 after 1m0s"}, fenced, "likewise"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &filling{Memory: &checkpoint.Memory{}, err: tt.err}
+				store.room.Store(2)
+				tracker := newTracker(t, store, checkpoint.Options{WaitForCommits: true})
+				sc := &script{t: t, exchanges: []exchange{
+					{"list", list("5", "", "a@2")},
+					{"watch 5", watch("wait 1m", "MODIFIED a@6", "wait 1m", "ADDED b@7", "open")},
+				}}
+				s := newStream(t, sc.client(), &setup{Run: stream.Run{Checkpoint: tracker}})
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Hour, errTimeUp)
+				defer cancel()
+				began := time.Now()
+				time.AfterFunc(time.Hour, func() { tt.then(store, tracker) })
+				var got []string
+				var end error
+				for ev, err := range stream.Acked(s.Events(ctx)) {
+					if end = err; err != nil {
+						break
+					}
+					took := time.Since(began)
+					at := took.String()
+					if took > time.Hour && took < time.Hour+3*time.Second {
+						at = "1h"
+					}
+					got = append(got, fmt.Sprintf("%s after %s", text(ev), at))
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" || !errors.Is(end, tt.end) {
+					t.Errorf("%s: %v, want %v (-want +got):\n%s", tt.why, end, tt.end, diff)
+				}
+				_ = tracker.Close()
+			})
+		})
+	}
 }
 
 // The checkpoint is of other objects or of another cluster.

@@ -20,6 +20,10 @@
 //     objects whose events were acked.
 //   - If an object's first change makes it stop matching stream.Options.Select, that is not reported as DELETED.
 //
+// While updates fail, nothing can be written at all, so that the ConfigMap can't be marked as Unclean either. Its
+// positions are Partial anyway, and each GAP of the next run has HistoryLost. But if the first update of all under a
+// key has not succeeded before a kill, the next run begins like the first one, without a GAP.
+//
 // A program that must not miss a deletion needs package file.
 //
 // # Ownership

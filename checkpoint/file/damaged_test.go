@@ -18,16 +18,24 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 )
 
-const (
-	firstLine  = "gvrwatch checkpoint format 2\n"
-	headerSize = 16
-)
+const headerSize = 16
 
-// history is a file, and what it held after its snapshot and after each commit.
+// firstLine is what stands before the records, if nothing is known to be on disk.
+var firstLine = front(0)
+
+// front is the first line and the head of a file of which a number of bytes are known to be on disk.
+func front(synced int) string {
+	return "gvrwatch checkpoint format 3\n" + string(header(uint64(synced), 0))
+}
+
+// history is a file, and what it held after its snapshot and after each commit. Nothing of it is known to be on disk,
+// so that each cut gives the state of a record.
 type history struct {
 	path   string
 	whole  []byte
-	ends   []int // of the records
+	killed []byte // the file as a process leaves it that is killed
+	closed []byte // and one that closes it
+	ends   []int  // of the records
 	states []string
 }
 
@@ -56,6 +64,9 @@ func newHistory(t testing.TB, commits int, random func(r *rand.Rand, i int) []ch
 		h.ends, h.states = append(h.ends, len(h.whole)), append(h.states, state())
 	}
 	closeStore(t, s)
+	h.closed = read(t, h.path)
+	h.killed = bytes.Clone(h.whole)
+	copy(h.whole, firstLine)
 	write(t, h.path, h.whole[:h.ends[0]])
 	snapshot, err := attempt(h.path)
 	if err != nil || len(h.whole) > 100_000 {
@@ -175,6 +186,47 @@ func TestTruncatedFileKeepsCompleteCommits(t *testing.T) {
 	}
 }
 
+// What was known to be on disk when the last commit began, and after Close everything, is not cut off by a crash.
+func TestFileThatIsCutOffIsRefused(t *testing.T) {
+	h := newHistory(t, 5, small)
+	last := len(h.ends) - 1
+	for _, tt := range []struct {
+		file     []byte
+		accepted int // so many cuts
+		why      string
+	}{
+		{h.killed, h.ends[last] - h.ends[last-1], "a killed process: the last commit may not have reached the disk"},
+		{h.closed, 0, "a closed file: all of it has"},
+	} {
+		accepted := 0
+		for n := range h.killed {
+			zeros := append(bytes.Clone(tt.file[:n]), make([]byte, len(tt.file)-n)...)
+			for how, damaged := range [][]byte{tt.file[:n], zeros} {
+				got, want, same := h.open(t, damaged), -1, n
+				for same < len(damaged) && damaged[same] == tt.file[same] {
+					same++
+				}
+				if same == len(tt.file) {
+					want = last
+				} else if tt.accepted > 0 && same >= h.ends[last-1] {
+					want = last - 1
+				}
+				if got != want && (how == 0 || got >= 0) { // a part of a sector may be no incomplete write
+					t.Fatalf("%s: from byte %d of %d on (%d), records end at %d: it is at record %d, want %d",
+						tt.why, n, len(tt.file), how, h.ends, got, want)
+				}
+				if how == 0 && got >= 0 {
+					accepted++
+				}
+			}
+		}
+		if accepted != tt.accepted {
+			t.Errorf("%s: %d of %d cuts are accepted, want %d", tt.why, accepted, len(h.killed), tt.accepted)
+		}
+		t.Logf("%s: %d of %d cuts are accepted", tt.why, accepted, len(h.killed))
+	}
+}
+
 // Only some sectors of the last record, or its beginning, have reached the disk.
 func TestPowerFailureKeepsEarlierCommits(t *testing.T) {
 	h := newHistory(t, 2, large)
@@ -286,6 +338,7 @@ func TestMutations(t *testing.T) {
 
 func TestOpenRefusesOtherFiles(t *testing.T) {
 	format1 := read(t, filepath.Join("..", "..", "testdata", "checkpoint-format-1.db"))
+	format2 := read(t, filepath.Join("..", "..", "testdata", "checkpoint-format-2.db"))
 	for _, tt := range []struct {
 		content string
 		format  int // of another version; 0 if it is none
@@ -294,14 +347,16 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 		{"", 0, "an empty file is what a crash may leave of one: it is not taken for a new one"},
 		{"hello", 0, "a text"},
 		{firstLine, 0, "nothing but the first line"},
-		{firstLine[:len(firstLine)-2] + strings.Repeat("9", 100), 0, "a version of a hundred digits"},
+		{"gvrwatch checkpoint format " + strings.Repeat("9", 100), 0, "a version of a hundred digits"},
+		{firstLine[:len(firstLine)-1], 0, "a head that is cut off"},
 		{"gvrwatch checkpoint format 9", 9, "a newer version, cut off"},
 		{firstLine + string(header(1<<62, 0)), 0, "a record of 4 EiB"},
 		{strings.Repeat("\x00", 1<<16), 0, "nothing but zeros"},
 		{strings.Repeat("\xff", 1<<16), 0, "nothing but ones"},
 		{string(format1), 1, "a file of an older version"},
+		{string(format2), 2, "a file of the last one"},
 		{"gvrwatch checkpoint format 1", 1, "an older version, cut off"},
-		{"gvrwatch checkpoint format 3\nsomething new", 3, "a newer version"},
+		{"gvrwatch checkpoint format 4\nsomething new", 4, "a newer version"},
 		{"gvrwatch checkpoint format 1234\n", 1234, "a much newer version"},
 		{"gvrwatch checkpoint format 0\n", 0, "there was no such version"},
 		{"gvrwatch checkpoint format -2\n", 0, "nor such a one"},
@@ -312,11 +367,12 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 		if !isRefused(err) || string(read(t, path)) != tt.content {
 			t.Errorf("%s: %v, %v", tt.why, got, err)
 		}
-		older, newer, advice := tt.format == 1, tt.format > 2, "restore a copy of the file, or move it away"
+		older, newer := tt.format == 1 || tt.format == 2, tt.format > 3
+		advice := "restore a copy of the file, or move it away"
 		if older {
-			advice = fmt.Sprintf("%s: invalid format 1: must be 2: delete the file", path)
+			advice = fmt.Sprintf("%s: invalid format %d: must be 3: delete the file", path, tt.format)
 		} else if newer {
-			advice = fmt.Sprintf("%s: invalid format %d: must be 2: use the version", path, tt.format)
+			advice = fmt.Sprintf("%s: invalid format %d: must be 3: use the version", path, tt.format)
 		}
 		var corrupt *checkpoint.CorruptError
 		if errors.As(err, &corrupt) && (corrupt.Older != older || corrupt.Newer != newer) {

@@ -8,8 +8,11 @@
 // next commit first writes a new snapshot to a new file (mode 0600), and renames that file to the old name. Without
 // room for both files, commits fail.
 //
-// The first line has the number of the format, which is 2. Open refuses another number with a
-// [*checkpoint.CorruptError] whose Older or Newer is set. No release wrote format 1.
+// The first line has the number of the format, which is 3. Open refuses another number with a
+// [*checkpoint.CorruptError] whose Older or Newer is set. No release wrote formats 1 and 2.
+//
+// The head after it has 16 bytes, which are overwritten in place: the size that the file had on disk before the last
+// commit (after Close, its whole size), and whether the file is Unclean (see [Store.MarkUnclean]).
 //
 // # Promises
 //
@@ -19,6 +22,8 @@
 //     with a [*checkpoint.CorruptError] and does not change it.
 //   - One exception: the last record may be incomplete, if it is cut short, or one of its sectors is zeros because it
 //     never reached the disk. Open ignores it, and the next commit overwrites it.
+//   - Open refuses a file that is shorter than what was on disk: one that was cut off anywhere before its last commit,
+//     or after Close anywhere at all.
 //   - A checkpoint that has valid checksums and other contents than this package writes does not affect others: Load
 //     returns a [*checkpoint.CorruptError] that names its key, and a new snapshot contains it unchanged, until Delete
 //     removes it.
@@ -34,14 +39,25 @@
 //
 // # Not promised
 //
-// A file that somebody cuts off exactly at the end of a record, or fills with zeros from there on, is valid: it holds
-// an older commit, though none from before the snapshot.
+// If a process was killed, its last commit looks like one that was under way: a file that somebody cuts off
+// within the last commit, or fills with zeros from its beginning on, is valid, and holds the commit before it.
 //
 // Whoever may write to the folder may replace the file: its mode is not checked. If a group may write to the folder,
 // which is not sticky, it may write to the file too. Kubernetes makes volumes with an fsGroup such folders.
 //
 // No other program may write to the file while it is open. After it was removed, commits fail with a
 // [*checkpoint.FencedError]; after it was cut off or replaced, with a [*checkpoint.CorruptError].
+//
+// # A full disk
+//
+// While commits fail, a Tracker goes on delivering objects that the file lacks. Before it does, it marks the file. If
+// the process is killed then, Load returns Unclean positions in the next one. The mark needs no room where a file
+// system overwrites in place what it has allocated. Tried on full ones: ext4, XFS and tmpfs do; btrfs does not, unless
+// the file has the attribute C or the volume is mounted with nodatacow. ZFS, bcachefs and others that copy on write may
+// not either, nor XFS and btrfs after the file's blocks were shared (cp --reflink, snapshots). On NFS and in volumes of
+// virtual machines it depends on what is behind them. An I/O error, a read-only file system, or too many open files may
+// prevent the mark as well. Then checkpoint.Status.Err has both errors, and a kill may lose deletions silently: set
+// checkpoint.Options.WaitForCommits where that matters, which needs no mark.
 //
 // # Operations
 //

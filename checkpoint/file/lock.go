@@ -119,3 +119,17 @@ func (l *lock) setHolder(name string) error {
 }
 
 func (l *lock) Close() error { return errors.Join(l.Flock.Close(), l.file.Close()) }
+
+// Close releases the file and its lock. It waits for a call that is under way.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.lock == nil {
+		return nil
+	}
+	if s.wrote {
+		_ = s.writeHead() // so that Open notices if the last commit is cut off; without it, if an earlier one is
+	}
+	s.closed = true
+	return s.lock.Close()
+}

@@ -15,7 +15,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 )
 
-// The file is a line of text, followed by records. The first record is a snapshot, written before the file gets its
+// The file is a line of text, a head, and records. The first record is a snapshot, written before the file gets its
 // name; each of the others is a commit. A record is
 //
 //	8 bytes  length of the payload
@@ -28,13 +28,17 @@ import (
 // empty JSON text deletes the checkpoint (if it was reset, the next section starts it again). An object has four texts:
 // namespace, name, uid (a 1 and the 16 bytes of a UUID, or a 0 and any other uid), and version (a 0 and the version;
 // empty if the object is gone). A text begins with its length as a uvarint.
+//
+// The head looks like the first 16 bytes of a record: in the place of the length the size that the file had on disk
+// when the head was written, and in the place of the payloads' checksum a 1 if the file is Unclean (see
+// Store.MarkUnclean), else a 0. It is overwritten in place, within one sector.
 const (
-	format     = 2 // the one that this version reads and writes; no release had format 1
-	firstLine  = "gvrwatch checkpoint format 2\n"
+	format     = 3 // the one that this version reads and writes; no release had formats 1 and 2
+	firstLine  = "gvrwatch checkpoint format 3\n"
 	headerSize = 16
-	sectorSize = 512     // the smallest unit that a disk writes
-	pageSize   = 4096    // and the smallest hole in a sparse file
-	slack      = 1 << 20 // by how much the commits may be longer than the snapshot
+	recordsAt  = int64(len(firstLine) + headerSize) // the offset of the first record
+	sectorSize = 512                                // the smallest unit that a disk writes
+	pageSize   = 4096                               // and the smallest hole in a sparse file
 
 	// A damaged or sparse file must not take much memory.
 	maxKey    = 1 << 10  // bytes of a key, which has one at least
@@ -45,6 +49,8 @@ const (
 // maxFile is the size of a file of 40 million objects, half of it commits. A larger sparse file would take minutes to
 // read. Tests replace it.
 var maxFile int64 = 8 << 30
+
+var slack int64 = 1 << 20 // by how much the commits may be longer than the snapshot; tests replace it
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -101,9 +107,28 @@ func header(b []byte) (length int64, sum uint32, ok bool) {
 	return int64(binary.LittleEndian.Uint64(b)), binary.LittleEndian.Uint32(b[8:]), true
 }
 
-// parse reads the records of a file whose first line has been checked.
+// head is what stands before the records.
+type head struct {
+	synced  int64 // the size of the file that was on disk when the head was written: a shorter file was cut off
+	unclean bool
+}
+
+func (h head) encode() []byte {
+	sum := uint32(0)
+	if h.unclean {
+		sum = 1
+	}
+	return appendHeader(nil, h.synced, sum)
+}
+
+func decodeHead(b []byte) (h head, ok bool) {
+	synced, sum, ok := header(b)
+	return head{synced, sum == 1}, ok && sum <= 1
+}
+
+// parse reads the records of a file whose first line and head have been checked.
 func parse(f io.ReaderAt, size int64) (log, error) {
-	l := log{size: int64(len(firstLine)), keys: map[string][]section{}}
+	l := log{size: recordsAt, keys: map[string][]section{}}
 	in := buffered(f, l.size, size)
 	for l.last == 0 || l.size < size {
 		b, err := in.Peek(headerSize)

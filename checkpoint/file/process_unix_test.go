@@ -23,7 +23,7 @@ import (
 )
 
 // childVariable makes the test binary another process that has a file open: "PATH" to commit to it until it is killed,
-// "PATH LIMIT" to do so until it may not grow any more.
+// "PATH LIMIT" to do so until it may not grow any more, "watch PATH URL" to watch a server.
 const childVariable = "GVRWATCH_FILE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -39,6 +39,9 @@ func TestMain(m *testing.M) {
 
 // child prints its progress to stdout.
 func child(order []string) error {
+	if order[0] == watchOrder {
+		return watchAsChild(order[1], order[2])
+	}
 	s, err := file.Open(order[0])
 	if err != nil {
 		return err

@@ -30,8 +30,11 @@ type Store struct {
 	mu     sync.Mutex
 	closed bool
 	log    log
+	head   head // as it is in the file
 	// unsynced means that the file was replaced, and its folder could not be synced.
 	unsynced bool
+	wrote    bool // since Open
+	doubt    doubt
 }
 
 // Open opens the file at path for this process only, and creates it if it does not exist. Its folder must exist, and
@@ -54,7 +57,8 @@ func Open(path string) (*Store, error) {
 	s := &Store{path: path, file: file, lock: lock}
 	err = s.read()
 	if errors.Is(err, fs.ErrNotExist) {
-		s.log, _, err = create(file, func(io.Writer) error { return nil })
+		s.log, _, err = create(file, false, func(io.Writer) error { return nil })
+		s.head.synced = s.log.size
 	}
 	if err == nil {
 		err = syncFolder(file) // the process that created the file may have been killed before it did this
@@ -76,7 +80,7 @@ func (s *Store) read() error {
 	if err != nil {
 		return err
 	}
-	b, found := make([]byte, 2*len(firstLine)), 0
+	b, found := make([]byte, 2*recordsAt), 0
 	if _, err := f.ReadAt(b, 0); err != nil && err != io.EOF {
 		return err
 	}
@@ -94,7 +98,18 @@ func (s *Store) read() error {
 	case info.Size() > maxFile:
 		return damaged{what: fmt.Sprintf("invalid size of %d bytes: must be at most %d", info.Size(), maxFile)}
 	}
-	s.log, err = parse(f, info.Size())
+	var ok bool
+	if s.head, ok = decodeHead(b[len(firstLine):]); !ok {
+		return damaged{what: "invalid head: must fit its checksum"}
+	}
+	if s.log, err = parse(f, info.Size()); err == nil && s.log.size < s.head.synced {
+		err = damaged{what: fmt.Sprintf("invalid size: the records end at byte %d, and %d bytes were on disk",
+			s.log.size, s.head.synced)}
+	}
+	if err == nil {
+		err = drive.Sync(f) // the next head says that all of this is on disk
+	}
+	s.doubt.inherited = s.head.unclean
 	return err
 }
 
@@ -105,11 +120,15 @@ func (s *Store) Keys() []string {
 	return slices.Sorted(maps.Keys(s.log.keys))
 }
 
-// Load reads a checkpoint from the file. Its objects come in no order.
+// Load reads a checkpoint from the file. Its objects come in no order. The position is Unclean also if the process that
+// had the file open before was killed while its commits failed (see MarkUnclean).
 func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text, versions, err := s.join(key)
+	if err == nil && text == nil && (s.doubt.inherited || s.doubt.missing) {
+		return &checkpoint.Checkpoint{Position: checkpoint.Position{Unclean: true}}, nil
+	}
 	if err != nil || text == nil {
 		return nil, s.failed(err)
 	}
@@ -118,8 +137,8 @@ func (s *Store) Load(_ context.Context, key string) (*checkpoint.Checkpoint, err
 		return nil, s.failed(damaged{unknown, key})
 	}
 	c := &checkpoint.Checkpoint{Identity: p.Identity, Committed: p.Committed, Position: checkpoint.Position{
-		ResourceVersions: p.ResourceVersions, Partial: p.Partial, Rewound: p.Rewound, Unclean: p.Unclean,
-		Objects: make([]checkpoint.Object, 0, len(versions)),
+		ResourceVersions: p.ResourceVersions, Partial: p.Partial, Rewound: p.Rewound,
+		Unclean: p.Unclean || s.doubt.inherited, Objects: make([]checkpoint.Object, 0, len(versions)),
 	}}
 	for id, version := range versions {
 		c.Position.Objects = append(c.Position.Objects, decode(id, version))
@@ -200,7 +219,7 @@ func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failed(s.write(payload))
+	return s.failed(s.settle(payload, true, s.write))
 }
 
 // Delete appends a record which says that there is no checkpoint under a key. The next snapshot leaves the checkpoint
@@ -208,10 +227,11 @@ func (s *Store) Commit(_ context.Context, deltas []checkpoint.Delta) error {
 func (s *Store) Delete(_ context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.log.keys[key] == nil && !s.closed && s.lock != nil {
+	if s.log.keys[key] == nil && !s.doubt.inherited && !s.closed && s.lock != nil {
+		s.doubt.missing = false
 		return nil
 	}
-	return s.failed(s.append(appendSection(nil, key, nil, nil)))
+	return s.failed(s.settle(appendSection(nil, key, nil, nil), false, s.append))
 }
 
 // write appends a record, after a snapshot if one is due.
@@ -248,17 +268,22 @@ func (s *Store) append(payload []byte) error {
 		}
 		s.unsynced = false
 	}
-	_, err = f.WriteAt(b, s.log.size)
-	if err = cmp.Or(err, fsync(f)); err != nil {
+	h := s.nextHead() // what it says is on disk already, whatever becomes of the record
+	_, err = drive.WriteAt(f, h.encode(), int64(len(firstLine)))
+	if err == nil {
+		_, err = drive.WriteAt(f, b, s.log.size)
+	}
+	if err = cmp.Or(err, drive.Sync(f)); err != nil {
 		return errors.Join(err, s.undo(f))
 	}
+	s.head, s.wrote = h, true
 	_, err = s.log.add(bufio.NewReader(bytes.NewReader(payload)), int64(len(payload)), sum)
 	return err
 }
 
 // undo cuts off an incomplete record.
 func (s *Store) undo(f *os.File) error {
-	err := cmp.Or(f.Truncate(s.log.size), fsync(f))
+	err := cmp.Or(drive.Truncate(f, s.log.size), drive.Sync(f))
 	s.log.torn = err != nil
 	return err
 }
@@ -270,9 +295,10 @@ func (s *Store) rewrite() error {
 		return err
 	}
 	f.Close() // Windows does not replace an open file
-	l, replaced, err := create(s.file, s.writeSnapshot)
+	unclean := s.nextHead().unclean
+	l, replaced, err := create(s.file, unclean, s.writeSnapshot)
 	if replaced {
-		s.log, s.unsynced = l, err != nil
+		s.log, s.head, s.unsynced = l, head{l.size, unclean}, err != nil
 	}
 	return err
 }
@@ -349,17 +375,6 @@ func (s *Store) reopen() (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// Close releases the file and its lock. It waits for a call that is under way.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.lock == nil {
-		return nil
-	}
-	s.closed = true
-	return s.lock.Close()
 }
 
 // failed adds the file to errors that lack it.

@@ -87,7 +87,7 @@ func ackedIdentity(before *ledger, saved *checkpoint.Checkpoint) *checkpoint.Ide
 	switch {
 	case before.hasUncommitted():
 		return &before.identity
-	case saved != nil:
+	case saved != nil && saved.Identity.Resource != "": // else it only says that the key may be Unclean
 		return &saved.Identity
 	}
 	return nil

@@ -12,8 +12,9 @@ type Books struct {
 	Session *Session
 	// Waits is set when an event has to wait for a commit. The caller resets it, and lets no event wait while commits
 	// fail, as a Tracker does.
-	Waits  bool
-	ledger *ledger
+	Waits    bool
+	ledger   *ledger
+	exposure exposure
 }
 
 // NewBooks returns the Books of a program that has just been started, whose Store keeps positions only or not.
@@ -30,7 +31,7 @@ func NewBooks(
 func (b *Books) Next(deferred bool, saved *checkpoint.Checkpoint) *Books {
 	r := b.ledger.rules
 	r.deferred = deferred
-	next := &Books{ledger: newLedger(b.ledger.key, b.ledger.identity, r, b.ledger.due)}
+	next := &Books{ledger: newLedger(b.ledger.key, b.ledger.identity, r, b.ledger.due), exposure: b.exposure}
 	return next.succeed(b.ledger, saved)
 }
 
@@ -39,11 +40,29 @@ func (b *Books) succeed(before *ledger, saved *checkpoint.Checkpoint) *Books {
 	return b
 }
 
-// Take returns what there is to commit, if there is anything. The next call must be Committed.
-func (b *Books) Take() (d checkpoint.Delta, ok bool) { return b.ledger.take() }
+// Take returns what there is to commit, if there is anything. Then the next call must be Committed.
+func (b *Books) Take() (d checkpoint.Delta, ok bool) {
+	b.exposure.gathered()
+	if d, ok = b.ledger.take(); !ok {
+		b.exposure.marked = b.exposure.marked && !b.exposure.isOver()
+	}
+	return d, ok
+}
 
 // Committed says how the commit of what Take returned has ended.
-func (b *Books) Committed(d checkpoint.Delta, err error) { b.ledger.committed(d, err) }
+func (b *Books) Committed(d checkpoint.Delta, err error) {
+	b.ledger.committed(d, err)
+	b.exposure.marked = err != nil || b.exposure.marked && !b.exposure.isOver()
+}
+
+// Expose says that an event which waits for a commit is delivered without it.
+func (b *Books) Expose() { b.exposure.delivered() }
+
+// Marked reports whether the Store has to be marked.
+func (b *Books) Marked() bool { return b.exposure.marked }
+
+// Exposed reports whether an event was delivered since Take without the commit that it needs.
+func (b *Books) Exposed() bool { return b.exposure.later }
 
 // IsUrgent reports whether an event waits for a commit that has not begun.
 func (b *Books) IsUrgent() bool { return b.ledger.isUrgent() }

@@ -15,7 +15,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
-const minBackoff, maxBackoff = 100 * time.Millisecond, 30 * time.Second
+// A retry costs little, and after it there is nothing that a kill could lose.
+const minBackoff, maxBackoff = 100 * time.Millisecond, 3 * time.Second
 
 var errClosed = fmt.Errorf("checkpoint.Tracker is closed, or not from NewTracker: %w", os.ErrClosed)
 
@@ -30,6 +31,8 @@ type committer struct {
 	accounts map[string]account // the last one under each key
 	schedule schedule
 	last     outcome
+	recorded chan struct{} // closed when last or closing changes
+	marking  marking
 	closing  closing
 }
 
@@ -39,7 +42,8 @@ type account interface {
 	committed(d checkpoint.Delta, err error) // how its commit ended
 	isUrgent() bool                          // an event waits for the commit
 	isDone() bool                            // there is nothing to commit, and never will be
-	stop()                                   // nothing more will be committed
+	stop(late func())                        // nothing more will be committed; late is called before an ack, if not nil
+	status() (unacked int, oldest time.Time, uncommitted bool)
 }
 
 // schedule is the state of the next commit.
@@ -59,19 +63,15 @@ type outcome struct {
 	nextTry  time.Time // zero if there will be none
 }
 
-type closing struct {
-	closed bool
-	final  bool          // nothing more will be committed
-	done   chan struct{} // closed when closed is set
-	once   func() error  // commitLast, the first time
-}
-
 func newCommitter(store checkpoint.Store, options checkpoint.Options) friend.Engine {
 	_, noObjects := store.(interface{ PositionsOnly() })
 	c := &committer{
 		store: store, options: options, turn: make(chan struct{}, 1), accounts: map[string]account{},
-		rules:   rules{noWriteAhead: options.NoWriteAhead || noObjects, noObjects: noObjects},
-		closing: closing{done: make(chan struct{})},
+		marking: marking{store: store, never: options.WaitForCommits},
+		rules: rules{
+			noWriteAhead: options.NoWriteAhead || noObjects, noObjects: noObjects, waits: options.WaitForCommits,
+		},
+		recorded: make(chan struct{}), closing: closing{done: make(chan struct{})},
 	}
 	c.closing.once = sync.OnceValue(c.commitLast)
 	return c
@@ -110,7 +110,7 @@ func (c *committer) load(ctx context.Context, key string) (*checkpoint.Checkpoin
 	case nil:
 		return saved, nil
 	case errNoAnswer:
-		c.record(0, errNoAnswer) // so that no session waits for the Store
+		c.record(batch{}, errNoAnswer) // so that no session waits for the Store
 		return nil, context.Cause(ctx)
 	}
 	c.release()
@@ -204,16 +204,10 @@ type batch struct {
 // commit commits what there is. The caller has acquired the turn, and commit releases it. If ctx ends first, commit
 // returns the cause, and the commit continues in the background.
 func (c *committer) commit(ctx context.Context) error {
-	b := c.gather()
-	if len(b.deltas) == 0 {
-		defer c.release()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.closing.final {
-			return c.last.err
-		}
-		c.last = outcome{success: c.last.success} // what failed to commit is not needed any more
-		return nil
+	b, ok := c.gather()
+	if !ok {
+		c.release()
+		return c.result().err
 	}
 	done := make(chan error, 1)
 	go func() { done <- c.write(ctx, b) }()
@@ -225,13 +219,14 @@ func (c *committer) commit(ctx context.Context) error {
 	}
 }
 
-// gather takes what there is to commit of all accounts.
-func (c *committer) gather() batch {
+// gather takes what there is to commit of all accounts. It is not ok if no other commit follows.
+func (c *committer) gather() (b batch, ok bool) {
 	c.mu.Lock()
 	if c.closing.final {
 		c.mu.Unlock()
-		return batch{}
+		return b, false
 	}
+	c.marking.gathered()
 	var accounts []account
 	for _, key := range slices.Sorted(maps.Keys(c.accounts)) {
 		if a := c.accounts[key]; a.isDone() {
@@ -240,7 +235,7 @@ func (c *committer) gather() batch {
 			accounts = append(accounts, a)
 		}
 	}
-	b := batch{acked: c.schedule.acked}
+	b.acked = c.schedule.acked
 	c.schedule.acked, c.schedule.uncommitted = 0, false
 	c.mu.Unlock()
 	for _, a := range accounts {
@@ -248,7 +243,7 @@ func (c *committer) gather() batch {
 			b.deltas, b.accounts = append(b.deltas, d), append(b.accounts, a)
 		}
 	}
-	return b
+	return b, true
 }
 
 // write calls the Store, and records the outcome.
@@ -259,73 +254,57 @@ func (c *committer) write(ctx context.Context, b batch) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(gracePeriod, func() { close(late) }) })()
 	recorded := make(chan struct{}) // the next commit waits until the outcome of this one is recorded
 	defer close(recorded)
-	err := call(late, func() { <-recorded; c.release() }, func() error { return c.store.Commit(ctx, b.deltas) })
+	returned := func() { <-recorded; c.release() }
+	err := call(late, returned, func() error { return c.marking.commit(ctx, b.deltas) })
 	for i, a := range b.accounts {
 		a.committed(b.deltas[i], err)
 	}
-	failed := c.record(b.acked, err)
+	failed := c.record(b, err)
+	if err == nil && c.marking.isOver() { // nothing is exposed meanwhile: events wait for the next commit
+		err = call(late, returned, func() error { return c.marking.unmark(ctx) })
+	}
 	if err != errNoAnswer {
 		c.release()
 	}
 	return failed
 }
 
-// record records and logs the outcome of a commit, which had that many acked events.
-func (c *committer) record(acked int, err error) error {
+// record records and logs the outcome of a commit.
+func (c *committer) record(b batch, err error) error {
 	c.mu.Lock()
 	was := c.last
 	if err == nil {
-		c.last = outcome{success: time.Now()}
+		c.last = outcome{success: was.success}
+		if len(b.deltas) > 0 { // else what failed to commit is not needed any more
+			c.last.success = time.Now()
+		}
 	} else {
 		c.last = outcome{success: was.success, err: commitError(err), attempts: was.attempts + 1}
-		c.schedule.acked += acked
+		c.schedule.acked += b.acked
 		c.schedule.uncommitted = true
 		if isFinal(err) {
-			c.stop()
+			c.stop(nil)
 		} else {
 			bound := wait.Doubled(was.attempts+2, min(max(c.options.Interval, minBackoff), maxBackoff), maxBackoff)
 			c.last.nextTry = time.Now().Add(wait.Between(bound/2, bound))
 		}
 	}
 	last := c.last
+	c.notify()
 	c.stopTimer() // it may be a retry's, or the interval's, which can be hours
 	c.plan()
 	c.mu.Unlock()
 	switch log := c.options.Logger; {
-	case err == nil && was.err != nil:
+	case err == nil && was.err != nil && len(b.deltas) > 0:
 		log.Info("checkpoints are committed again")
 	case err == nil:
 	case last.nextTry.IsZero():
 		log.Error("checkpoint commits stopped permanently", "error", err)
-	default:
+	case last.attempts&(last.attempts-1) == 0: // less and less often
 		log.Warn("checkpoints can't be committed, trying again",
 			"error", err, "attempts", last.attempts, "after", time.Until(last.nextTry))
 	}
 	return last.err
-}
-
-// writeAhead commits what an event of a waits for, together with everything else there is. A caller that waits
-// while another caller commits may find its own changes committed by then. If ctx ends, writeAhead returns the cause.
-func (c *committer) writeAhead(ctx context.Context, a account) error {
-	if !c.isHealthy() {
-		c.due(0) // a retry that is under way does not have the changes of a
-		return context.Cause(ctx)
-	}
-	bounded, cancel := context.WithTimeoutCause(ctx, c.options.CommitTimeout, errNoAnswer)
-	defer cancel()
-	switch err := c.acquire(bounded); {
-	case err != nil && ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err != nil:
-		c.record(0, errNoAnswer)
-		return nil
-	}
-	if !c.isHealthy() || !a.isUrgent() {
-		c.release()
-		return context.Cause(ctx)
-	}
-	_ = c.commit(ctx) // Status shows a failure
-	return context.Cause(ctx)
 }
 
 // Flush is checkpoint.Tracker's.
@@ -334,41 +313,6 @@ func (c *committer) Flush(ctx context.Context) error {
 		return err
 	}
 	return c.commit(ctx)
-}
-
-// Close is checkpoint.Tracker's.
-func (c *committer) Close() error { return c.closing.once() }
-
-func (c *committer) commitLast() error {
-	c.mu.Lock()
-	c.closing.closed = true
-	close(c.closing.done)
-	c.stopTimer()
-	c.mu.Unlock()
-	c.schedule.running.Wait()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), c.options.CommitTimeout, errNoAnswer)
-	defer cancel()
-	err := c.acquire(ctx)
-	if err != nil {
-		err = commitError(err)
-	} else {
-		err = c.commit(context.Background())
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stop()
-	if err != nil {
-		c.last.err, c.last.attempts, c.last.nextTry = err, max(c.last.attempts, 1), time.Time{}
-	}
-	return err
-}
-
-// stop says that nothing more will be committed. c.mu is held.
-func (c *committer) stop() {
-	c.closing.final = true
-	for _, a := range c.accounts {
-		a.stop()
-	}
 }
 
 func commitError(err error) error { return fmt.Errorf("can't commit checkpoints: %w", err) }

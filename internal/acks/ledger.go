@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
@@ -19,7 +20,8 @@ type ledger struct {
 	rules    rules
 	// due is called, without mu, when there is something to commit, with the events newly applied. It is a function, so
 	// that a ledger can be driven without a committer.
-	due func(events int)
+	due  func(events int)
+	late atomic.Pointer[func()] // called before an ack, once the Tracker is closed
 
 	mu      sync.Mutex
 	start   checkpoint.Position // without objects
@@ -33,6 +35,7 @@ type ledger struct {
 type rules struct {
 	noWriteAhead bool // new objects are delivered before the Store has an entry for them
 	noObjects    bool // the Store keeps positions only
+	waits        bool // events wait for their commit even if there will be none
 	deferred     bool // nothing is committed before the first SYNCED (see Begin)
 	reset        bool // the first commit replaces what is in the Store
 }
@@ -136,8 +139,8 @@ func (l *ledger) ahead(ln *line, ids []objects.ID) (wait bool) {
 	if l.rules.noWriteAhead {
 		return l.await(true)
 	}
-	if l.next.discards {
-		return false // nothing more will be committed
+	if l.next.discards { // nothing more will be committed
+		return l.await(l.rules.waits)
 	}
 	for _, id := range ids {
 		if l.waiting.expect(id) { // else the object's entry from an earlier event stays until it is applied
@@ -333,9 +336,18 @@ func (l *ledger) close() (d checkpoint.Delta, ok bool) {
 	return l.take()
 }
 
-// stop says that nothing more will be committed.
-func (l *ledger) stop() {
+// stop says that nothing more will be committed. Late is called before acks that come from now on, unless it is nil.
+func (l *ledger) stop(late func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next.discards, l.next.changed = true, nil
+	if late != nil {
+		l.late.Store(&late)
+	}
+}
+
+func (l *ledger) isAcked(e *entry) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return e.acked
 }

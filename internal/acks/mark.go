@@ -11,6 +11,12 @@ type Mark struct {
 // Ack says that the event has been handled. It has no effect when it is called again, or after the next run under the
 // same key has begun.
 func (m *Mark) Ack() {
+	if m == nil {
+		return
+	}
+	if late := m.ledger.late.Load(); late != nil && !m.ledger.isAcked(&m.entry) {
+		(*late)()
+	}
 	m.update(func(w *waiting) (dirty bool) {
 		m.entry.acked = true
 		return w.advance(m.line, &m.entry)

@@ -23,6 +23,7 @@ type ledgerSetup struct {
 	deferred                    bool // the sequence starts now, or with after, after the current version
 	after                       bool
 	noWriteAhead, positionsOnly bool
+	marks                       bool // the Store can be marked while commits fail
 	bounds, soak                Bounds
 }
 
@@ -71,8 +72,8 @@ func (s *ledgerState) program(wordy bool) *ledgerProgram {
 	for ; at.past == nil; at = at.from {
 		steps = append(steps, at.step)
 	}
-	p := &ledgerProgram{setup: s.setup, past: *at.past, wordy: wordy}
-	p.start(nil, at.lost)
+	p := startLedger(s.setup, *at.past, at.lost)
+	p.wordy = wordy
 	for i, step := range slices.Backward(steps) {
 		p.checks = i == 0
 		step.apply(p)

@@ -94,7 +94,8 @@ func (e *ledgerEvent) event(joint bool) stream.Event {
 func (c ledgerPromises) writtenAhead(l *ledgerLine, e *ledgerEvent) {
 	p := c.p
 	switch {
-	case p.run.failed, l.snapshot.unwritten:
+	case p.past.marked:
+	case !p.setup.marks && (p.run.failed || l.snapshot.unwritten):
 		p.past.exposed = p.past.exposed.with(e.id, ledgerContent{}) // an entry that is there may be of an earlier time
 	case p.past.entry(e.id) != nil:
 		p.past.exposed = p.past.exposed.without(e.id)
@@ -122,7 +123,7 @@ func (c ledgerPromises) rewound(e *ledgerEvent) {
 func (c ledgerPromises) begun(l *ledgerLine, e *ledgerEvent) {
 	p := c.p
 	switch {
-	case p.run.failed:
+	case p.past.marked, p.run.failed && !p.setup.marks:
 	case p.past.saved == nil:
 		p.breaks(fmt.Errorf("%s is delivered, and the Store has nothing", e.kind))
 	case e.kind == stream.Synced:
@@ -236,7 +237,7 @@ func (c ledgerPromises) worlds() error {
 func (c ledgerPromises) entries() error {
 	p := c.p
 	switch saved := p.past.saved; {
-	case p.setup.positionsOnly, p.setup.deferred && saved == nil, saved != nil && saved.Position.Unclean:
+	case p.setup.positionsOnly, p.setup.deferred && saved == nil, saved != nil && saved.Position.Unclean, p.past.marked:
 		return nil
 	}
 	for i, w := range []ledgerWorld{p.delivered(), p.acked()} {

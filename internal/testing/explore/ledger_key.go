@@ -34,6 +34,7 @@ func (k *ledgerKey) program(p *ledgerProgram) {
 	r := &p.run
 	k.number(int(r.epoch))
 	k.flags(p.past.unmarked, r.committing, r.failed, r.ended, p.err != nil)
+	k.flags(p.past.marked, r.inherited, r.books.Marked(), r.books.Exposed())
 	if r.committing {
 		k.delta(r.delta)
 	}
@@ -218,6 +219,7 @@ func compareEntries(a, b checkpoint.Object) int { return ledgerID(a).Compare(led
 // ledgerIgnores are the fields that are not part of the key, by type and name.
 var ledgerIgnores = map[string]string{
 	"ledger.due":      "it is of the caller, and does nothing here",
+	"ledger.late":     "likewise",
 	"ledger.key":      "it is always the same",
 	"ledger.identity": "it is always the same",
 	"draft.applied":   "it only grows, and only its differences are used",

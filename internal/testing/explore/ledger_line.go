@@ -151,9 +151,15 @@ func (l *ledgerLine) goOn(p *ledgerProgram) {
 		p.take()
 		return
 	}
+	if l.wait.waits && p.run.failed {
+		p.run.books.Expose()
+	}
 	l.wait.waits = false
 	for l.ask(p) {
 		waits := p.run.books.Waits && !p.run.failed
+		if p.run.books.Waits && p.run.failed {
+			p.run.books.Expose()
+		}
 		p.run.books.Waits = false
 		if waits {
 			l.wait.waits = true

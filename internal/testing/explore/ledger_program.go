@@ -29,10 +29,11 @@ type ledgerPast struct {
 	spent  ledgerSpent
 	server ledgerServer
 	saved  *checkpoint.Checkpoint // what the Store has; nil for nothing. It is never changed.
+	marked bool                   // the Store is: a run of another program finds an Unclean position
 	// What the receiver has seen, and what it has acked, before the events of this run that are still kept.
 	seen, handled ledgerWorld
-	// exposed are the objects that were delivered without an entry in the Store, because a commit had failed, or before
-	// a GAP that says that the history is lost: their deletion may be missed.
+	// exposed are the objects that were delivered without an entry in the Store, because a commit had failed and the
+	// Store can't be marked, or before a GAP that says that the history is lost: their deletion may be missed.
 	exposed ledgerWorld
 	// ahead are the objects that were written ahead and not delivered since.
 	ahead ledgerWorld
@@ -54,6 +55,8 @@ type ledgerRun struct {
 	delta      checkpoint.Delta // that is being committed
 	epoch      int8             // of the server at the last SYNCED that it has
 	failed     bool             // the last commit
+	marks      bool             // the Store can be marked
+	inherited  bool             // the mark is of the program before
 	ended      bool
 }
 
@@ -104,8 +107,21 @@ func newLedgerPast(u *ledgerSetup) *ledgerPast {
 // startLedger starts a program in a new process.
 func startLedger(u *ledgerSetup, past ledgerPast, lost bool) *ledgerProgram {
 	p := &ledgerProgram{setup: u, past: past}
-	p.start(nil, lost)
+	p.start(ledgerRun{inherited: past.marked}, lost)
 	return p
+}
+
+// loaded returns what the Store answers.
+func (p *ledgerPast) loaded(inherited bool) *checkpoint.Checkpoint {
+	if !inherited {
+		return p.saved
+	}
+	var c checkpoint.Checkpoint
+	if p.saved != nil {
+		c = *p.saved
+	}
+	c.Position.Unclean = true
+	return &c
 }
 
 // says logs what a step does.
@@ -128,16 +144,17 @@ func (p *ledgerProgram) breaks(promise error) {
 	}
 }
 
-// start starts the next run: in the same program if there is a ledger before it. Lost says that the server has no
+// start starts the next run: in the same program if the run before it has a ledger. Lost says that the server has no
 // history any more.
-func (p *ledgerProgram) start(before *acks.Books, lost bool) {
+func (p *ledgerProgram) start(before ledgerRun, lost bool) {
 	var books *acks.Books
-	if u := p.setup; before != nil {
-		books = before.Next(u.deferred, p.past.saved)
+	saved := p.past.loaded(before.inherited)
+	if u := p.setup; before.books != nil {
+		books = before.books.Next(u.deferred, saved)
 	} else {
-		books = acks.NewBooks(u.identity(), u.noWriteAhead, u.positionsOnly, u.deferred, p.past.saved)
+		books = acks.NewBooks(u.identity(), u.noWriteAhead, u.positionsOnly, u.deferred, saved)
 	}
-	p.run = ledgerRun{books: books}
+	p.run = ledgerRun{books: books, marks: p.setup.marks, inherited: before.inherited}
 	p.script = nil
 	from := books.Session.Position()
 	rewound := false
@@ -163,14 +180,14 @@ func (p *ledgerProgram) kill(stored, lost bool) {
 		p.stored()
 	}
 	p.past = p.left()
-	p.start(nil, lost)
+	p.start(ledgerRun{inherited: p.past.marked}, lost)
 }
 
 // succeed begins the next run of the same program. What was delivered before can't be acked any more.
 func (p *ledgerProgram) succeed(lost bool) {
 	before := p.run
 	p.past = p.left()
-	p.start(before.books, lost)
+	p.start(before, lost)
 	p.run.failed = before.failed // the Tracker is the same
 	for _, e := range before.events {
 		if !e.acked {
@@ -257,7 +274,7 @@ func (p *ledgerProgram) ack(e *ledgerEvent) {
 // take begins a commit, if there is anything to commit.
 func (p *ledgerProgram) take() (ok bool) {
 	d, ok := p.run.books.Take()
-	if !ok {
+	if p.past.mark(&p.run); !ok {
 		return false
 	}
 	p.run.committing, p.run.delta, p.run.epoch = true, d, p.run.lines[0].base.epoch
@@ -269,9 +286,14 @@ func (p *ledgerProgram) take() (ok bool) {
 	return true
 }
 
+// mark lets the Store have the mark, or takes it back.
+func (p *ledgerPast) mark(r *ledgerRun) { p.marked = r.inherited || r.marks && r.books.Marked() }
+
 // stored lets the Store have the delta.
 func (p *ledgerProgram) stored() {
 	p.past.saved = ledgerMerged(p.past.saved, p.run.delta)
+	p.run.inherited = false
+	p.past.mark(&p.run)
 	p.past.unmarked = p.past.unmarked && !p.past.saved.Position.Rewound && p.run.epoch != p.past.server.epoch
 	for _, o := range p.past.exposed {
 		if p.past.entry(o.id) != nil && p.run.knows(o.id) {
@@ -296,6 +318,7 @@ func (p *ledgerProgram) answer(stored, answered bool) {
 	}
 	p.run.committing, p.run.failed = false, err != nil
 	p.run.books.Committed(p.run.delta, err)
+	p.past.mark(&p.run)
 	p.run.delta = checkpoint.Delta{}
 	for _, l := range p.run.lines {
 		if l.wait.waits && !p.run.committing {

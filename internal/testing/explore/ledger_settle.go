@@ -54,6 +54,9 @@ func (c ledgerPromises) waiting(l *ledgerLine) (n int) {
 // quiet checks that the Store has what was delivered, if all of it is acked and nothing is left to commit.
 func (c ledgerPromises) quiet() error {
 	p := c.p
+	if r := &p.run; p.past.marked && !r.failed && !r.committing && !r.inherited && !r.books.Exposed() {
+		return errors.New("the last commit has all that was delivered, and the Store is marked")
+	}
 	if len(p.run.events) > 0 || p.run.books.Session.Status().Uncommitted {
 		return nil
 	}
@@ -126,6 +129,9 @@ func (c ledgerCalm) settle() error {
 	c.finish()
 	if p.run.books.Session.Status().Uncommitted {
 		return errors.New("all is acked and committed, and Status says that a commit is due or under way")
+	}
+	if p.past.marked {
+		return errors.New("all is acked and committed, and the Store is marked")
 	}
 	if err := errors.Join(p.promises().stored(), p.promises().worlds(), p.promises().committed()); err != nil {
 		return err

@@ -121,7 +121,7 @@ func (s *ledgerSteps) ofCommits() {
 			s.add(ledgerAnswer, 0, ledgerStored)
 			s.add(ledgerAnswer, 0, 0)
 		}
-	case s.p.run.books.Session.Status().Uncommitted:
+	case s.p.run.books.Session.Status().Uncommitted, s.p.run.books.Marked():
 		s.add(ledgerCommit, 0, 0)
 	}
 }

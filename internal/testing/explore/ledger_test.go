@@ -14,17 +14,31 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "successor", why: "the next run begins in the same program, with what is not committed",
 		objects: 1, exist: 1, resumes: true, writes: 3,
-		most: ledgerSpent{failures: 1, ends: 1}, bounds: Bounds{Depth: 11}, soak: Bounds{Depth: 14},
+		marks: true, most: ledgerSpent{failures: 1, ends: 1},
+		bounds: Bounds{Depth: 11}, soak: Bounds{Depth: 14},
 	},
 	{
 		name: "failing commits", why: "an object leaves and comes back while entries are retried",
 		objects: 1, resumes: true, writes: 3,
-		most: ledgerSpent{failures: 2}, bounds: Bounds{Depth: 14}, soak: Bounds{Depth: 17},
+		marks: true, most: ledgerSpent{failures: 2},
+		bounds: Bounds{Depth: 14}, soak: Bounds{Depth: 17},
+	},
+	{
+		name: "full disk", why: "commits fail, the program is killed, and the history is lost, or not",
+		objects: 1, recreated: true, writes: 3,
+		marks: true, most: ledgerSpent{kills: 1, failures: 2},
+		bounds: Bounds{Depth: 9}, soak: Bounds{Depth: 13},
+	},
+	{
+		name: "full disk, no mark", why: "... of a Store that can't be marked",
+		objects: 1, resumes: true, writes: 2,
+		most: ledgerSpent{kills: 1, failures: 2}, bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 11},
 	},
 	{
 		name: "one object", why: "from the first snapshot on, with gaps and lists that break off",
 		objects: 1, exist: 1, writes: 3,
-		most: ledgerSpent{failures: 1, gaps: 1}, bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 12},
+		marks: true, most: ledgerSpent{failures: 1, gaps: 1},
+		bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 12},
 	},
 	{
 		name: "two objects", why: "their acks overtake each other",
@@ -34,12 +48,14 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "page", why: "objects of a page are written ahead together, and acked in any order",
 		objects: 2, exist: 2, writes: 1, pages: true,
-		most: ledgerSpent{failures: 1, gaps: 1}, bounds: Bounds{Depth: 9}, soak: Bounds{Depth: 12},
+		marks: true, most: ledgerSpent{failures: 1, gaps: 1},
+		bounds: Bounds{Depth: 9}, soak: Bounds{Depth: 12},
 	},
 	{
 		name: "killed twice", why: "a name has two entries while the deletion of its first object is not acked",
 		objects: 1, exist: 1, writes: 2, recreated: true,
-		most: ledgerSpent{kills: 2, failures: 1, gaps: 1}, bounds: Bounds{Depth: 7}, soak: Bounds{Depth: 11},
+		marks: true, most: ledgerSpent{kills: 2, failures: 1, gaps: 1},
+		bounds: Bounds{Depth: 7}, soak: Bounds{Depth: 11},
 	},
 	{
 		name: "killed in a snapshot", why: "the next run begins with a GAP; this one is walked whole",
@@ -49,7 +65,8 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "rewound", why: "the server goes back in time",
 		objects: 1, exist: 1, resumes: true, writes: 2,
-		most: ledgerSpent{kills: 1, failures: 1, rewinds: 1}, bounds: Bounds{Depth: 10}, soak: Bounds{Depth: 13},
+		marks: true, most: ledgerSpent{kills: 1, failures: 1, rewinds: 1},
+		bounds: Bounds{Depth: 10}, soak: Bounds{Depth: 13},
 	},
 	{
 		name: "mux", why: "a Mux coalesces, cancels and skips events that wait",
@@ -64,7 +81,8 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "deferred", why: "the first run starts now",
 		objects: 2, exist: 1, writes: 3, deferred: true,
-		most: ledgerSpent{kills: 1, failures: 1, gaps: 1}, bounds: Bounds{Depth: 7}, soak: Bounds{Depth: 11},
+		marks: true, most: ledgerSpent{kills: 1, failures: 1, gaps: 1},
+		bounds: Bounds{Depth: 7}, soak: Bounds{Depth: 11},
 	},
 	{
 		name: "after", why: "the first run starts after a version, and knows no objects",
@@ -79,7 +97,8 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "nothing ahead, failing", why: "... and commits fail",
 		objects: 1, resumes: true, writes: 3, noWriteAhead: true,
-		most: ledgerSpent{failures: 1, gaps: 1, ends: 1}, bounds: Bounds{Depth: 9}, soak: Bounds{Depth: 12},
+		marks: true, most: ledgerSpent{failures: 1, gaps: 1, ends: 1},
+		bounds: Bounds{Depth: 9}, soak: Bounds{Depth: 12},
 	},
 	{
 		name: "positions only", why: "the Store keeps no objects",
@@ -89,12 +108,14 @@ var ledgerSetups = []*ledgerSetup{
 	{
 		name: "two namespaces", why: "each is a line of one ledger",
 		namespaces: []string{"x", "y"}, objects: 2, resumes: true, writes: 2,
-		most: ledgerSpent{failures: 1, gaps: 1}, bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 11},
+		marks: true, most: ledgerSpent{failures: 1, gaps: 1},
+		bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 11},
 	},
 	{
 		name: "two snapshots", why: "those of two namespaces are SYNCED together",
 		namespaces: []string{"x", "y"}, objects: 2, writes: 1,
-		most: ledgerSpent{kills: 1, failures: 1}, bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 12},
+		marks: true, most: ledgerSpent{kills: 1, failures: 1},
+		bounds: Bounds{Depth: 8}, soak: Bounds{Depth: 12},
 	},
 }
 
@@ -125,7 +146,7 @@ func TestLedgerAtRandom(t *testing.T) {
 		r := rand.New(rand.NewPCG(n, 3))
 		u := *ledgerSetups[r.IntN(len(ledgerSetups))]
 		few := func() int8 { return int8(r.IntN(4)) }
-		u.objects, u.writes = len(ledgerNames), 20
+		u.objects, u.writes, u.marks = len(ledgerNames), 20, r.IntN(2) == 0
 		u.most = ledgerSpent{
 			kills: few(), failures: few(), gaps: few(), merges: few(), ends: few(), bookmarks: few(),
 			rewinds: min(u.most.rewinds, few()),
