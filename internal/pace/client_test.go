@@ -279,3 +279,36 @@ func TestShare(t *testing.T) {
 		release()
 	}
 }
+
+// TestWatchGoesBeforeOtherProbes: a request that completes what a Stream has begun does not wait for those that other
+// Streams begin with. So the first Streams are back soon, though all begin at once; and each of these has its turn.
+func TestWatchGoesBeforeOtherProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const streams = 100
+		c := pace.NewClient(10)
+		c.Done(c.Wait(t.Context(), pace.Asker{}, quiet), pace.Bad, errDown)
+		began := time.Now()
+		back := make(chan time.Duration, streams)
+		for range streams {
+			go func() {
+				for _, next := range []bool{false, true} { // a probe, then a watch
+					r := c.Wait(t.Context(), pace.Asker{Lasts: true, Next: next}, quiet)
+					time.Sleep(time.Millisecond)
+					c.Done(r, pace.Good, nil)
+				}
+				back <- time.Since(began)
+			}()
+		}
+		var at []time.Duration
+		for range streams {
+			at = append(at, <-back)
+		}
+		// 10, 20, 40, 80 and 50 requests in the seconds from 1 on: half of those in each second open a watch.
+		for i, most := range map[int]time.Duration{0: 2100 * time.Millisecond, 30: 4100 * time.Millisecond,
+			streams - 1: 6 * time.Second} {
+			if at[i] > most {
+				t.Errorf("Stream %d is back after %v, want at most %v", i, at[i], most)
+			}
+		}
+	})
+}
