@@ -38,7 +38,8 @@ func (f *refusing) respond(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// TestFirstAnswerIsNotFinal: a 401 comes before a credential plugin is asked again, and a gateway's refusal says nothing.
+// TestFirstAnswerIsNotFinal: a 401 comes before a credential plugin is asked again, and a gateway's refusal says
+// nothing.
 func TestFirstAnswerIsNotFinal(t *testing.T) {
 	const page, status = "<html>no</html>", `{"kind":"Status","apiVersion":"v1","status":"Failure",` +
 		`"reason":"Unauthorized","code":401}`

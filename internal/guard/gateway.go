@@ -57,15 +57,16 @@ type gatewayError struct {
 }
 
 func (e *gatewayError) Error() string {
-	return fmt.Sprintf("the server, or a gateway before it, answered %d with %d bytes that are no Status", e.code, e.bytes)
+	return fmt.Sprintf("the server, or a gateway before it, answered %d with %d bytes that are no Status",
+		e.code, e.bytes)
 }
 
 func (e *gatewayError) Unwrap() error { return e.status }
 
 // RefuseGateways returns a transport for a discovery client that turns a refusal that is no Status into an error for
-// which [IsGateway] is true: client-go's discovery client takes any 404 for a server without a core group. The transport
-// passes on 401, for whatever renews the credentials, 429, which client-go repeats, and a 404 of a server that has
-// never had the document, if it has no body or that of http.NotFound.
+// which [IsGateway] is true: client-go's discovery client takes any 404 for a server without a core group. The
+// transport passes on 401, for whatever renews the credentials, 429, which client-go repeats, and a 404 of a server
+// that has never had the document, if it has no body or that of http.NotFound.
 func RefuseGateways(next http.RoundTripper) http.RoundTripper { return &gateways{next: next} }
 
 type gateways struct {

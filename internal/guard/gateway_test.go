@@ -65,8 +65,9 @@ func TestIsGateway(t *testing.T) {
 	}
 	for why, err := range map[string]error{
 		"no error": nil, "no answer": errors.New("connection refused"),
-		"a page with 503": apierrors.NewGenericServerResponse(503, "GET", schema.GroupResource{}, "", "<html>", 0, true),
-		"an error frame":  apierrors.NewResourceExpired("too old"),
+		"a page with 503": apierrors.NewGenericServerResponse(
+			503, "GET", schema.GroupResource{}, "", "<html>", 0, true),
+		"an error frame": apierrors.NewResourceExpired("too old"),
 	} {
 		if guard.IsGateway(err) {
 			t.Errorf("%s: %v counts as a gateway's refusal", why, err)
@@ -100,8 +101,8 @@ func TestRefuseGateways(t *testing.T) {
 	}
 }
 
-// TestDocumentThatWasServed: a server that has had a document has it still. A gateway that is written in Go answers with
-// the text of http.NotFound, too.
+// TestDocumentThatWasServed: a server that has had a document has it still. A gateway that is written in Go answers
+// with the text of http.NotFound, too.
 func TestDocumentThatWasServed(t *testing.T) {
 	for _, path := range []string{"/api", "/apis", "/behind/api", "/behind/apis/"} {
 		code := 404

@@ -66,8 +66,8 @@ func Share(client any) (c *Client, release func()) {
 	}
 }
 
-// Asker is who asks for a request.
-type Asker struct {
+// Sender is who sends a request.
+type Sender struct {
 	Lasts bool // the Stream goes on after a 401, and so waits until credentials are accepted
 	// Next says that the request completes what the last one of the Stream has begun: it opens a watch after a probe or
 	// a list. It goes before the requests that are not Next. So a Stream must not ask for two of them in a row.
@@ -76,7 +76,7 @@ type Asker struct {
 
 // Request is a request that Wait has permitted.
 type Request struct {
-	lasts bool // as in Asker
+	lasts bool // as in Sender
 	tries bool // whether the credentials are accepted again
 }
 
@@ -89,7 +89,7 @@ type Delay struct {
 
 // Wait waits until a request may be sent, or ctx ends. If it has to wait because others have failed, it calls report.
 // Done must follow.
-func (c *Client) Wait(ctx context.Context, by Asker, report func(Delay)) Request {
+func (c *Client) Wait(ctx context.Context, by Sender, report func(Delay)) Request {
 	r, waited := Request{lasts: by.Lasts}, false
 	if by.Lasts {
 		r.tries = c.login.wait(ctx, report)

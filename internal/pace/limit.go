@@ -26,7 +26,7 @@ type limit struct {
 	sent     []time.Time // of the requests in the last second, if there is a limit
 	answers  answers
 
-	queues [2]queue    // of requests that wait: first those of Asker.Next
+	queues [2]queue    // of requests that wait: first those of Sender.Next
 	timer  *time.Timer // until the next one may be sent; nil if none waits
 
 	failure   error         // the last answer, if it was one

@@ -89,7 +89,7 @@ func (p *pacing) request(
 		defer cancel()
 	}
 	var delay pace.Delay
-	r := p.shared.Wait(paced, pace.Asker{Lasts: m.Lasts(), Next: opens && p.health.answered}, func(d pace.Delay) {
+	r := p.shared.Wait(paced, pace.Sender{Lasts: m.Lasts(), Next: opens && p.health.answered}, func(d pace.Delay) {
 		delay = d
 		p.report.paced(m, d)
 	})
