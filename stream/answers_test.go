@@ -21,8 +21,8 @@ import (
 
 var unauthorized = status(401, metav1.StatusReasonUnauthorized)
 
-// TestRefusedCredentialsAreTriedAgain: a credential plugin is asked for others after a 401 only, so the first one is not
-// the last word. Credentials that are wrong end the run soon nevertheless.
+// TestRefusedCredentialsAreTriedAgain: a credential plugin is asked for others after a 401 only, so the first one is
+// not the last word. Credentials that are wrong end the run soon nevertheless.
 func TestRefusedCredentialsAreTriedAgain(t *testing.T) {
 	tests := []struct {
 		streamed bool
@@ -150,7 +150,8 @@ func TestGatewayWithoutStreamingLists(t *testing.T) {
 	}
 }
 
-// TestPathThatNoAPIHas: a kube-apiserver answers with the plain text of http.NotFound for a group that it doesn't serve.
+// TestPathThatNoAPIHas: a kube-apiserver answers with the plain text of http.NotFound for a group that it doesn't
+// serve.
 func TestPathThatNoAPIHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", func(r *http.Request) (*http.Response, error) {
@@ -171,9 +172,11 @@ func TestPathThatNoAPIHas(t *testing.T) {
 func TestExpiredVersionWithoutAStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{t: t, exchanges: []exchange{{"list", list("5", "")}, {"watch 5", watch("wait 3s")},
-			{"watch 5", gateway(410)}, {"watch 5", gateway(410)}, {"watch 5", gateway(410)}, {"list", list("9", "", "a@8")}, {"watch 9", watch("open")}}}
+			{"watch 5", gateway(410)}, {"watch 5", gateway(410)}, {"watch 5", gateway(410)},
+			{"list", list("9", "", "a@8")}, {"watch 9", watch("open")}}}
 		got := record(t, newStream(t, sc.client(), nil), time.Minute)
-		if diff := cmp.Diff([]string{"SYNCED 5", "GAP expired from 5 to 9", "ADDED a@8 inferred", "SYNCED 9"}, got); diff != "" {
+		want := []string{"SYNCED 5", "GAP expired from 5 to 9", "ADDED a@8 inferred", "SYNCED 9"}
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -259,7 +262,8 @@ func TestRetryRefusedGivesUp(t *testing.T) {
 	})
 }
 
-// TestRetryAfterReplacesTheBackoff: after a long outage a wait would be 15 to 30 s, but the server says when it is back.
+// TestRetryAfterReplacesTheBackoff: after a long outage a wait would be 15 to 30 s, but the server says when it is
+// back.
 func TestRetryAfterReplacesTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outage, busy := time.Now().Add(10*time.Minute), time.Now().Add(11*time.Minute)
@@ -303,8 +307,8 @@ func TestRetryAfterReplacesTheBackoff(t *testing.T) {
 	})
 }
 
-// TestRetryAfterForEverIsBounded: many Streams that are asked to wait for a second, again and again, do not send a request
-// each second, and those that were asked at once do not return at once.
+// TestRetryAfterForEverIsBounded: many Streams that are asked to wait for a second, again and again, do not send a
+// request each second.
 func TestRetryAfterForEverIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 500, clients["NewClient"],

@@ -90,12 +90,12 @@ func (s *Stream) Resource() gvr.Resource {
 //     Store such as a [*checkpoint.CorruptError].
 //
 // A 401 is tried again twice, within 0.6 s, because client-go runs a credential plugin again only after one. A refusal
-// (4xx) that is no Status of an API server is a gateway's and refuses nothing: it is retried as a 503 is. Only Go's plain
-// "404 page not found", with which API servers answer paths that they don't have, needs no Status.
+// (4xx) that is no Status of an API server is a gateway's and refuses nothing: it is retried as a 503 is. Only Go's
+// plain "404 page not found", with which API servers answer paths that they don't have, needs no Status.
 //
 // The Stream retries all other failures, after a wait of 0.1 to 0.2 s at first and at most 30 s, or as long as the
-// server asks with Retry-After, up to an hour. (Clients other than those of [NewClient] wait for Retry-After themselves, until
-// the Stream's timeout: 30 s for a watch, 2 minutes for a list page.)
+// server asks with Retry-After, up to an hour. (Clients other than those of [NewClient] wait for Retry-After
+// themselves, until the Stream's timeout: 30 s for a watch, 2 minutes for a list page.)
 //
 // [Stream.Stop], [UntilSynced] and [UntilClosed] end a run without an error, except that with UntilClosed the run
 // yields the error, if any, with which the server ended the watch.
@@ -121,7 +121,8 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 	defer release()
 	active.shared = &sequence.Run{
 		Client: s.client, Pace: pace, Session: session, Lists: h.Lists,
-		FailOnGap: r.FailOnGap, RetryRefused: r.RetryRefused, UntilClosed: r.Until == UntilClosed, UntilSynced: r.Until == UntilSynced,
+		FailOnGap: r.FailOnGap, UntilClosed: r.Until == UntilClosed, UntilSynced: r.Until == UntilSynced,
+		RetryRefused: r.RetryRefused,
 		Bookmarks: r.Bookmarks, EveryBookmark: h.Bookmarks, Workers: s.allWorkers,
 	}
 	returned := false

@@ -33,7 +33,7 @@ const (
 const MaxRetryAfter = time.Hour
 
 // Refused reports whether the server refused the request, or gave an answer that can never be used. Before the first
-// SYNCED, waiting seldom helps (Memory.ends). Later it may: a role binding is replaced, a CRD created again, a token
+// SYNCED, waiting seldom helps (isFinal). Later it may: a role binding is replaced, a CRD created again, a token
 // renewed.
 func (f Failure) Refused() bool {
 	if f.Gateway {

@@ -76,19 +76,19 @@ func (s Listing) failed(f Failure) State {
 			// A caller that may watch but not list can only use streaming lists. It tries one at once; if that fails,
 			// there is a wait.
 			return m.snapshot(true)
-		case f.mayNotList() && m.rules.WantInitialEvents && (m.Lasts() || m.brokenInitial < maxTries):
+		case f.mayNotList() && m.rules.WantInitialEvents && (Lasts(*m) || m.brokenInitial < maxTries):
 			// Streaming lists are tried even if the server seemed to lack them: while servers are upgraded, some have
 			// them and some do not.
 			m.rules.InitialEvents = true
 			return m.restart(true, f)
-		case m.ends(f):
+		case isFinal(m, f):
 			return Stopped{Err: f.Err}
 		}
 		return m.restart(false, f)
 	}
 	s.tries++
 	unaccepted := f.Class == Unauthorized
-	if (f.Class == Unusable || unaccepted || m.failures >= maxTries) && m.ends(f) {
+	if (f.Class == Unusable || unaccepted || m.failures >= maxTries) && isFinal(m, f) {
 		return Stopped{Err: f.Err}
 	}
 	if f.Class == Expired || f.Refused() && !unaccepted || s.tries >= maxTries {

@@ -132,7 +132,7 @@ func (m Memory) Version() string { return m.version }
 func (m Memory) Synced() bool { return m.synced }
 
 // Lasts reports whether refusals do not end the sequence.
-func (m Memory) Lasts() bool { return m.synced || m.rules.RetryRefused }
+func Lasts(m Memory) bool { return m.synced || m.rules.RetryRefused }
 
 // Current reports whether SYNCED has been emitted and no gap was found since.
 func (m Memory) Current() bool { return m.current }

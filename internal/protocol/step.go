@@ -175,9 +175,9 @@ func (m Memory) restart(streamed bool, f Failure) State {
 	return m.retry(f, m.snapshot(streamed))
 }
 
-// ends reports whether a refusal ends the sequence, and counts those with 401.
-func (m *Memory) ends(f Failure) bool {
-	if m.Lasts() || !f.Refused() {
+// isFinal reports whether a refusal ends the sequence, and counts those with 401.
+func isFinal(m *Memory, f Failure) bool {
+	if Lasts(*m) || !f.Refused() {
 		return false
 	}
 	if f.Class != Unauthorized {

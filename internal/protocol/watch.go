@@ -34,13 +34,13 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 		m.brokenInitial++
 		m.rules.InitialEvents = false
 		return Listing{Memory: s.Memory}, Outputs{}
-	case s.initial && m.ends(f):
+	case s.initial && isFinal(m, f):
 		return Stopped{Err: f.Err}, Outputs{}
 	case s.initial:
 		return m.brokeOff(f), Outputs{}
 	case f.Class == Expired && (!f.Gateway || m.empty >= maxEmpty):
 		return m.relist(GapExpired, f), Outputs{}
-	case m.ends(f):
+	case isFinal(m, f):
 		return Stopped{Err: f.Err}, Outputs{}
 	}
 	m.failures++
@@ -156,7 +156,7 @@ func (s Probing) failed(f Failure) State {
 	case f.Class == Expired && m.failures >= maxTries:
 		// The probe names no version, so a 410 proves nothing. After maxTries let the watch decide.
 		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
-	case m.ends(f):
+	case isFinal(m, f):
 		return Stopped{Err: f.Err}
 	}
 	return s.again(f)

@@ -89,7 +89,8 @@ func (p *pacing) request(
 		defer cancel()
 	}
 	var delay pace.Delay
-	r := p.shared.Wait(paced, pace.Sender{Lasts: m.Lasts(), Next: opens && p.health.answered}, func(d pace.Delay) {
+	by := pace.Sender{Lasts: protocol.Lasts(m), Next: opens && p.health.answered}
+	r := p.shared.Wait(paced, by, func(d pace.Delay) {
 		delay = d
 		p.report.paced(m, d)
 	})
@@ -108,7 +109,7 @@ func (p *pacing) request(
 		p.health.failedFor += took
 	}
 	if ctx.Err() == nil {
-		answer, err = answerOf(in, m.Lasts())
+		answer, err = answerOf(in, protocol.Lasts(m))
 	}
 	if answer == pace.Bad && p.health.woken {
 		p.health.inVain++

@@ -189,7 +189,8 @@ func (w *world) take(r reply) {
 	default:
 		w.wire = wire{}
 		if w.logins >= maxLogins {
-			w.err = fmt.Errorf("%d requests with credentials that are not accepted: must be at most %d", w.logins, maxLogins)
+			w.err = fmt.Errorf("%d requests with credentials that are not accepted: must be at most %d",
+				w.logins, maxLogins)
 		}
 		if s, ok := w.session.state.(protocol.Waiting); ok && r.isFailure() && s.Cause != r.cause() {
 			w.err = fmt.Errorf("a wait because of %v, and the server answered %v", s.Cause, r.cause())
