@@ -47,6 +47,9 @@ func TestCluster(t *testing.T) {
 		{404, fmt.Sprintf(failure, "NotFound", 404), "", nil, "a server without namespaces has an address, too"},
 		{401, fmt.Sprintf(failure, "Unauthorized", 401), "", apierrors.IsUnauthorized,
 			"wrong credentials would fail every later request"},
+		{404, "404 page not found", "", nil, "a server without the core group has an address, too"},
+		{403, "<html>no</html>", "", apierrors.IsForbidden, "a gateway's page says nothing of the cluster"},
+		{404, `{"error":"no backend"}`, "", apierrors.IsNotFound, "neither does JSON that is no Status"},
 		{500, fmt.Sprintf(failure, "InternalError", 500), "", apierrors.IsInternalError,
 			"a failing server must not be taken for another cluster"},
 	}
@@ -55,7 +58,9 @@ func TestCluster(t *testing.T) {
 			if r.URL.Path != "/behind/api/v1/namespaces/kube-system" {
 				t.Errorf("unexpected request for %s", r.URL)
 			}
-			w.Header().Set("Content-Type", "application/json")
+			if w.Header().Set("Content-Type", "application/json"); tt.body[0] != '{' {
+				w.Header().Set("Content-Type", "text/plain")
+			}
 			w.WriteHeader(tt.code)
 			fmt.Fprint(w, tt.body)
 		}))

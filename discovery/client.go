@@ -28,6 +28,9 @@ import (
 //
 // The client refuses redirects to another scheme, host or port, because client-go would send the credentials there.
 //
+// A refusal (4xx) that is no Status of an API server is a gateway's, and never means that something is not served. Only
+// 401 and Go's plain "404 page not found", with which API servers answer paths that they don't have, need no Status.
+//
 // A cfg.Timeout of 0 means 32 s, client-go's default for discovery. It bounds a request with all its retries: client-go
 // obeys a Retry-After within that time. A longer one is an error at once, which says how long the server asks to wait.
 //
@@ -47,7 +50,8 @@ func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {
 	c.ContentType, c.AcceptContentTypes = "", "" // JSON, which documentTransport reads
 	c.UserAgent = cmp.Or(c.UserAgent, rest.DefaultKubernetesUserAgent())
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &conditionalTransport{next: &documentTransport{guard.Impatient(guard.WrapDiscovery(next))}}
+		guarded := guard.RefuseGateways(guard.Impatient(guard.WrapDiscovery(next)))
+		return &conditionalTransport{next: &documentTransport{guarded}}
 	})
 	hc, err := rest.HTTPClientFor(c)
 	if err != nil {

@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clientdiscovery "k8s.io/client-go/discovery"
 
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 )
 
@@ -128,13 +130,18 @@ func (r *Resolver) run(ctx context.Context, p *poll) {
 		defer r.mu.Unlock()
 		if r.polls.end() {
 			r.schedule.polled(p.started, time.Now(), p.err != nil)
+			r.schedule.asked(time.Now(), retryAfter(p.err))
 		}
 		r.wake()
 	}()
-	r.invalidate(ctx)
-	// This function, and not the client's method of the same name: while an API is down, the method of client-go's
-	// client requests everything twice.
-	c, err := newCatalog(clientdiscovery.ServerGroupsAndResourcesWithContext(ctx, r.client))
+	var c *catalog
+	err := guard.Insist(ctx, func() (err error) {
+		r.invalidate(ctx)
+		// This function, and not the client's method of the same name: while an API is down, the method of client-go's
+		// client requests everything twice.
+		c, err = newCatalog(clientdiscovery.ServerGroupsAndResourcesWithContext(ctx, r.client))
+		return err
+	})
 	if ctx.Err() != nil && (err != nil || len(c.failed) > 0) {
 		return // APIs that a canceled poll did not read are not down
 	}
@@ -145,4 +152,10 @@ func (r *Resolver) run(ctx context.Context, p *poll) {
 func (r *Resolver) wake() {
 	close(r.updated)
 	r.updated = make(chan struct{})
+}
+
+// retryAfter returns how long the server asks to wait; 0 if it does not.
+func retryAfter(err error) time.Duration {
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return min(time.Duration(max(seconds, 0))*time.Second, maxAsked)
 }

@@ -20,6 +20,11 @@ const (
 	restFactor  = 3
 	minInterval = 100 * time.Millisecond
 	maxBackoff  = 30 * time.Second
+	// jitterShare is which part of a wait that the server asks for is added at most, so that clients do not return at
+	// once.
+	jitterShare = 5
+	// maxAsked bounds the wait that a server may ask for.
+	maxAsked = time.Hour
 )
 
 // refreshDelays are the times after the last Refresh at which to poll again (see Refresh). A poll that finds a change
@@ -38,6 +43,7 @@ type schedule struct {
 	chargedUntil time.Time // each poll charges refreshInterval; in the future while polls come faster than that
 	failures     int       // consecutive
 	retry        time.Time // the next attempt after a failure
+	notBefore    time.Time // the server asked to wait until then; zero if it did not
 }
 
 // refresh notes a call of Refresh.
@@ -59,12 +65,22 @@ func (s *schedule) polled(started, ended time.Time, failed bool) {
 	s.ended, s.took = ended, ended.Sub(started)
 	s.chargedUntil = earlier(
 		later(s.chargedUntil, started).Add(refreshInterval), started.Add(refreshBurst*refreshInterval))
+	s.notBefore = time.Time{}
 	if !failed {
 		s.failures = 0
 		return
 	}
 	s.failures++
 	s.retry = ended.Add(backoff(s.failures))
+}
+
+// asked notes that the server has asked, in the answer to the last poll, to wait for d from now on. The next poll comes
+// then, and not when the backoff ends.
+func (s *schedule) asked(now time.Time, d time.Duration) {
+	if d > 0 {
+		s.retry = now.Add(wait.Between(d, d+d/jitterShare))
+		s.notBefore = s.retry
+	}
 }
 
 // repeats reports whether polls after the last Refresh remain.
@@ -77,6 +93,7 @@ func (s *schedule) next(interval time.Duration) time.Time {
 		due = s.retry
 	}
 	allowed := later(s.ended.Add(s.took), s.chargedUntil.Add(-(refreshBurst-1)*refreshInterval))
+	allowed = later(allowed, s.notBefore)
 	if !s.pending.IsZero() {
 		due = earlier(due, later(allowed, s.pending.Add(debounce)))
 	}

@@ -174,6 +174,15 @@ func status(code int32, reason metav1.StatusReason) answer {
 	return func(*http.Request) (*http.Response, error) { return respondJSON(int(code), failure(code, reason, 0)) }
 }
 
+// gateway answers as a gateway does that is no API server, such as a load balancer.
+func gateway(code int) answer {
+	return func(*http.Request) (*http.Response, error) {
+		resp, err := respond(code, io.NopCloser(strings.NewReader("<html><h1>no backend</h1></html>")))
+		resp.Header.Set("Content-Type", "text/html; charset=utf-8")
+		return resp, err
+	}
+}
+
 func failure(code int32, reason metav1.StatusReason, retryAfter int32) metav1.Status {
 	s := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: string(reason)}
 	s.APIVersion, s.Kind = "v1", "Status"

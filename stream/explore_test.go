@@ -40,7 +40,8 @@ func testWay(t *testing.T, c *explore.Conversation) {
 	for _, e := range c.Script {
 		s.exchanges = append(s.exchanges, exchange{e.Request, answerOf(e.Answer)})
 	}
-	o := setup{Run: stream.Run{Start: startOf(c), FailOnGap: c.Rules.FailOnGap, Bookmarks: true}}
+	o := setup{Run: stream.Run{Start: startOf(c), FailOnGap: c.Rules.FailOnGap, RetryRefused: c.Rules.RetryRefused,
+		Bookmarks: true}}
 	o.Requests.PagedLists = !c.Rules.WantInitialEvents
 	o.Requests.WatchLifetime, o.Requests.IdleTimeout = 5*time.Minute, 10*time.Minute // see reply.end of package explore
 	if c.Even {
@@ -140,6 +141,9 @@ func answerOf(a explore.Answer) answer {
 	case a.Status != "":
 		code, reason, _ := strings.Cut(a.Status, " ")
 		n, _ := strconv.Atoi(code)
+		if a.Gateway {
+			return gateway(n)
+		}
 		return status(int32(n), metav1.StatusReason(reason))
 	}
 	return list(a.Version, a.Token, a.Objects...)

@@ -33,6 +33,11 @@ type Run struct {
 	// FailOnGap ends the run with a [*GapError] where it would otherwise deliver GAP. With a Checkpoint each later run
 	// ends in the same way, until the key is removed from the Store; so does one that would [Resume].
 	FailOnGap bool
+	// RetryRefused goes on, before the first SYNCED as after it, when the server refuses the list or the watch, or
+	// returns an unusable list ([Stream.Events] names the answers): for a CRD, a right or a token that comes later than
+	// the program. The waits grow to 15 s. [Status] is then Forbidden, Gone, Unauthorized or Backoff, with the cause
+	// and the next try. [Requests].GiveUpAfter bounds it.
+	RetryRefused bool
 	// Bookmarks delivers BOOKMARK events. The Stream requests them from the server in any case.
 	Bookmarks bool
 }

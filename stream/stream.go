@@ -80,18 +80,22 @@ func (s *Stream) Resource() gvr.Resource {
 // An error is final and the last value that a run yields:
 //
 //   - The cause of ctx, if ctx has ended.
-//   - A [*RequestError], if before the first SYNCED the server refuses the list or the watch (400, 401, 403, 404, 405,
-//     422) or returns an unusable list (not a list, no resourceVersion, or objects without names). With
-//     [UntilClosed], also if the server ends the watch with an error.
+//   - A [*RequestError], if before the first SYNCED the server refuses the list or the watch (400, 403, 404, 405, 422;
+//     401 for the third time in a row) or returns an unusable list (not a list, no resourceVersion, or objects without
+//     names), unless [Run].RetryRefused is set. With [UntilClosed], also if the server ends the watch with an error.
 //   - A [*GapError], with [Run].FailOnGap.
 //   - A [*GaveUpError], after [Requests].GiveUpAfter.
 //   - An [*OptionsError], if the Run is invalid.
 //   - With a Checkpoint: a [*checkpoint.MismatchError], an error if another sequence uses the Key, or an error of the
 //     Store such as a [*checkpoint.CorruptError].
 //
-// The Stream retries all other failures, after a wait of 0.1 to 0.2 s at first and at most 30 s, or an hour if the
-// server asks for it with Retry-After. (Clients other than those of [NewClient] wait for Retry-After themselves, until
-// the Stream's timeout: 30 s for a watch, 2 minutes for a list page.)
+// A 401 is tried again twice, within 0.6 s, because client-go runs a credential plugin again only after one. A refusal
+// (4xx) that is no Status of an API server is a gateway's and refuses nothing: it is retried as a 503 is. Only Go's
+// plain "404 page not found", with which API servers answer paths that they don't have, needs no Status.
+//
+// The Stream retries all other failures, after a wait of 0.1 to 0.2 s at first and at most 30 s, or as long as the
+// server asks with Retry-After, up to an hour. (Clients other than those of [NewClient] wait for Retry-After
+// themselves, until the Stream's timeout: 30 s for a watch, 2 minutes for a list page.)
 //
 // [Stream.Stop], [UntilSynced] and [UntilClosed] end a run without an error, except that with UntilClosed the run
 // yields the error, if any, with which the server ended the watch.
@@ -118,6 +122,7 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 	active.shared = &sequence.Run{
 		Client: s.client, Pace: pace, Session: session, Lists: h.Lists,
 		FailOnGap: r.FailOnGap, UntilClosed: r.Until == UntilClosed, UntilSynced: r.Until == UntilSynced,
+		RetryRefused: r.RetryRefused,
 		Bookmarks: r.Bookmarks, EveryBookmark: h.Bookmarks, Workers: s.allWorkers,
 	}
 	returned := false

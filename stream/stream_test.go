@@ -199,7 +199,6 @@ func TestEarlyRefusalEndsTheRun(t *testing.T) {
 	}{
 		{"list", status(400, metav1.StatusReasonBadRequest), apierrors.IsBadRequest,
 			"a field selector that the resource does not support"},
-		{"list", status(401, metav1.StatusReasonUnauthorized), apierrors.IsUnauthorized, "an invalid bearer token"},
 		{"list", status(403, metav1.StatusReasonForbidden), apierrors.IsForbidden, "no right to list"},
 		{"list", status(404, metav1.StatusReasonNotFound), apierrors.IsNotFound, "no such resource"},
 		{"list", status(405, metav1.StatusReasonMethodNotAllowed), apierrors.IsMethodNotSupported,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/internal/wait"
@@ -14,6 +15,7 @@ import (
 type Client struct {
 	server *limit
 	login  login
+	asked  atomic.Int64 // Streams that wait for as long as the server has asked
 }
 
 // Answer is what a request led to.
@@ -64,10 +66,18 @@ func Share(client any) (c *Client, release func()) {
 	}
 }
 
+// Sender is who sends a request.
+type Sender struct {
+	Lasts bool // the Stream goes on after a 401, and so waits until credentials are accepted
+	// Next says that the request completes what the last one of the Stream has begun: it opens a watch after a probe or
+	// a list. It goes before the requests that are not Next. So a Stream must not ask for two of them in a row.
+	Next bool
+}
+
 // Request is a request that Wait has permitted.
 type Request struct {
-	synced bool // by a Stream that is synced
-	tries  bool // whether the credentials are accepted again
+	lasts bool // as in Sender
+	tries bool // whether the credentials are accepted again
 }
 
 // Delay is why a request waits because other requests have failed.
@@ -78,10 +88,10 @@ type Delay struct {
 }
 
 // Wait waits until a request may be sent, or ctx ends. If it has to wait because others have failed, it calls report.
-// Done must follow. A Stream that is not synced does not wait for credentials to be accepted, because a 401 ends it.
-func (c *Client) Wait(ctx context.Context, synced bool, report func(Delay)) Request {
-	r, waited := Request{synced: synced}, false
-	if synced {
+// Done must follow.
+func (c *Client) Wait(ctx context.Context, by Sender, report func(Delay)) Request {
+	r, waited := Request{lasts: by.Lasts}, false
+	if by.Lasts {
 		r.tries = c.login.wait(ctx, report)
 	}
 	defer func() {
@@ -89,7 +99,7 @@ func (c *Client) Wait(ctx context.Context, synced bool, report func(Delay)) Requ
 			c.login.answered(r, None, nil)
 		}
 	}()
-	c.server.wait(ctx, report)
+	c.server.wait(ctx, by.Next, report)
 	waited = true
 	return r
 }
@@ -107,6 +117,13 @@ func (c *Client) Done(r Request, a Answer, err error) (recovered <-chan struct{}
 		return accepted
 	}
 	return nil
+}
+
+// Asked says that a Stream waits for as long as the server has asked, until it calls over. The wait may be longer by up
+// to spread, so that the Streams that wait do not all return at once.
+func (c *Client) Asked() (spread time.Duration, over func()) {
+	others := c.asked.Add(1) - 1
+	return time.Duration(others) * time.Second / time.Duration(c.server.rate), func() { c.asked.Add(-1) }
 }
 
 // Broken says that a watch has ended too early.
@@ -161,7 +178,7 @@ func (l *login) answered(r Request, a Answer, err error) <-chan struct{} {
 	}
 	accepted := l.accepted
 	switch {
-	case a == Unauthorized && r.synced && !time.Now().Before(l.nextTry): // else it is one of several sent at once
+	case a == Unauthorized && r.lasts && !time.Now().Before(l.nextTry): // else it is one of several sent at once
 		l.refusals, l.cause = l.refusals+1, err
 		most := wait.Doubled(l.refusals, firstLogin, maxLogin)
 		l.nextTry = time.Now().Add(wait.Between(most/2, most))

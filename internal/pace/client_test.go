@@ -66,7 +66,7 @@ func TestLimitFollowsTheAnswers(t *testing.T) {
 				sent := make(chan int, tt.requests)
 				for range tt.requests {
 					go func() {
-						r := c.Wait(t.Context(), true, quiet)
+						r := c.Wait(t.Context(), pace.Sender{Lasts: true}, quiet)
 						sent <- second()
 						time.Sleep(time.Millisecond)
 						c.Done(r, tt.answer(second()), errDown)
@@ -103,8 +103,8 @@ func alternately(n int64) func(int) pace.Answer {
 func TestPanicInReportBlocksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := pace.NewClient(1)
-		c.Done(c.Wait(t.Context(), true, quiet), pace.Unauthorized, errDown)
-		c.Done(c.Wait(t.Context(), false, quiet), pace.Bad, errDown)
+		c.Done(c.Wait(t.Context(), pace.Sender{Lasts: true}, quiet), pace.Unauthorized, errDown)
+		c.Done(c.Wait(t.Context(), pace.Sender{}, quiet), pace.Bad, errDown)
 		time.Sleep(500 * time.Millisecond)
 		func() {
 			defer func() {
@@ -112,7 +112,7 @@ func TestPanicInReportBlocksNobody(t *testing.T) {
 					t.Error("the request did not wait")
 				}
 			}()
-			c.Wait(t.Context(), true, func(d pace.Delay) {
+			c.Wait(t.Context(), pace.Sender{Lasts: true}, func(d pace.Delay) {
 				if d.Answer == pace.Bad {
 					panic("in a callback")
 				}
@@ -120,7 +120,7 @@ func TestPanicInReportBlocksNobody(t *testing.T) {
 		}()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if c.Wait(ctx, true, quiet); ctx.Err() != nil {
+		if c.Wait(ctx, pace.Sender{Lasts: true}, quiet); ctx.Err() != nil {
 			t.Error("another request waited a minute")
 		}
 	})
@@ -130,11 +130,11 @@ func TestPanicInReportBlocksNobody(t *testing.T) {
 func TestBrokenWatchBeginsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := pace.NewClient(5)
-		c.Done(c.Wait(t.Context(), true, quiet), pace.Good, nil)
+		c.Done(c.Wait(t.Context(), pace.Sender{Lasts: true}, quiet), pace.Good, nil)
 		c.Broken()
 		began := time.Now()
 		for range 6 {
-			c.Wait(t.Context(), true, quiet)
+			c.Wait(t.Context(), pace.Sender{Lasts: true}, quiet)
 		}
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("6 requests after a broken watch took %v, want 1s", took)
@@ -146,12 +146,12 @@ func TestBrokenWatchBeginsTheLimit(t *testing.T) {
 func TestWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := pace.NewClient(1)
-		c.Done(c.Wait(t.Context(), true, quiet), pace.Bad, errDown)
+		c.Done(c.Wait(t.Context(), pace.Sender{Lasts: true}, quiet), pace.Bad, errDown)
 		ctx, cancel := context.WithCancel(t.Context())
 		began := time.Now()
 		var reported []pace.Delay
 		time.AfterFunc(100*time.Millisecond, cancel)
-		c.Wait(ctx, true, func(d pace.Delay) { reported = append(reported, d) })
+		c.Wait(ctx, pace.Sender{Lasts: true}, func(d pace.Delay) { reported = append(reported, d) })
 		if took := time.Since(began); took != 100*time.Millisecond {
 			t.Errorf("Wait took %v after its context ended at 100ms", took)
 		}
@@ -159,7 +159,7 @@ func TestWaitEndsWithContext(t *testing.T) {
 		if diff := cmp.Diff(want, reported, cmp.Comparer(func(a, b error) bool { return a == b })); diff != "" {
 			t.Errorf("why it waited (-want +got):\n%s", diff)
 		}
-		c.Wait(t.Context(), true, quiet)
+		c.Wait(t.Context(), pace.Sender{Lasts: true}, quiet)
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("the next request was sent after %v, want 1s", took)
 		}
@@ -171,7 +171,7 @@ func TestSuccessIsReportedToThoseThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := pace.NewClient(0)
 		send := func(a pace.Answer) <-chan struct{} {
-			return c.Done(c.Wait(t.Context(), true, quiet), a, errDown)
+			return c.Done(c.Wait(t.Context(), pace.Sender{Lasts: true}, quiet), a, errDown)
 		}
 		first, second := send(pace.Bad), send(pace.Bad)
 		send(pace.None)
@@ -192,13 +192,13 @@ func TestSuccessIsReportedToThoseThatFailed(t *testing.T) {
 func TestOneRequestTriesCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := pace.NewClient(0)
-		accepted := c.Done(c.Wait(t.Context(), true, quiet), pace.Unauthorized, errDown)
+		accepted := c.Done(c.Wait(t.Context(), pace.Sender{Lasts: true}, quiet), pace.Unauthorized, errDown)
 		answers := []pace.Answer{pace.Unauthorized, pace.Bad, pace.Good}
 		sent := make(chan time.Time, 10)
 		underWay := make(chan struct{}, 1)
 		for range 10 {
 			go func() {
-				r := c.Wait(t.Context(), true, func(d pace.Delay) {
+				r := c.Wait(t.Context(), pace.Sender{Lasts: true}, func(d pace.Delay) {
 					if d.Answer != pace.Unauthorized || d.Cause != errDown || d.NextTry.IsZero() {
 						t.Errorf("the reason for the wait is %+v", d)
 					}
@@ -240,7 +240,7 @@ func TestUnsyncedStreamDoesNotWaitForCredentials(t *testing.T) {
 		c := pace.NewClient(0)
 		for _, synced := range []bool{true, false, false} {
 			began := time.Now()
-			c.Done(c.Wait(t.Context(), synced, quiet), pace.Unauthorized, errDown)
+			c.Done(c.Wait(t.Context(), pace.Sender{Lasts: synced}, quiet), pace.Unauthorized, errDown)
 			if took := time.Since(began); took > 0 {
 				t.Errorf("a request waited %v", took)
 			}
@@ -278,4 +278,37 @@ func TestShare(t *testing.T) {
 		_, release := pace.Share(client)
 		release()
 	}
+}
+
+// TestWatchGoesBeforeOtherProbes: a request that completes what a Stream has begun does not wait for those that other
+// Streams begin with. So the first Streams are back soon, though all begin at once; and each of these has its turn.
+func TestWatchGoesBeforeOtherProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const streams = 100
+		c := pace.NewClient(10)
+		c.Done(c.Wait(t.Context(), pace.Sender{}, quiet), pace.Bad, errDown)
+		began := time.Now()
+		back := make(chan time.Duration, streams)
+		for range streams {
+			go func() {
+				for _, next := range []bool{false, true} { // a probe, then a watch
+					r := c.Wait(t.Context(), pace.Sender{Lasts: true, Next: next}, quiet)
+					time.Sleep(time.Millisecond)
+					c.Done(r, pace.Good, nil)
+				}
+				back <- time.Since(began)
+			}()
+		}
+		var at []time.Duration
+		for range streams {
+			at = append(at, <-back)
+		}
+		// 10, 20, 40, 80 and 50 requests in the seconds from 1 on: half of those in each second open a watch.
+		for i, most := range map[int]time.Duration{0: 2100 * time.Millisecond, 30: 4100 * time.Millisecond,
+			streams - 1: 6 * time.Second} {
+			if at[i] > most {
+				t.Errorf("Stream %d is back after %v, want at most %v", i, at[i], most)
+			}
+		}
+	})
 }

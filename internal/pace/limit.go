@@ -26,12 +26,15 @@ type limit struct {
 	sent     []time.Time // of the requests in the last second, if there is a limit
 	answers  answers
 
-	queue []chan struct{} // of requests that wait; each is closed when its request may be sent
-	timer *time.Timer     // until the next one may be sent; nil if none waits
+	queues [2]queue    // of requests that wait: first those of Sender.Next
+	timer  *time.Timer // until the next one may be sent; nil if none waits
 
 	failure   error         // the last answer, if it was one
 	recovered chan struct{} // closed by the next good answer; nil if the last answer was good
 }
+
+// queue has a channel for each request that waits. It is closed when the request may be sent.
+type queue []chan struct{}
 
 // answers counts the answers in a second.
 type answers struct {
@@ -43,16 +46,20 @@ func newLimit(rate int) *limit {
 	return &limit{rate: rate, number: rate, unproven: true}
 }
 
-// wait waits until a request may be sent, or ctx ends.
-func (l *limit) wait(ctx context.Context, report func(Delay)) {
+// wait waits until a request may be sent, or ctx ends. One that is next is sent before the others.
+func (l *limit) wait(ctx context.Context, next bool, report func(Delay)) {
+	q := &l.queues[1]
+	if next {
+		q = &l.queues[0]
+	}
 	l.mu.Lock()
-	if len(l.queue) == 0 && l.admit() {
+	if l.waiting() == nil && l.admit() {
 		l.mu.Unlock()
 		return
 	}
 	delay := Delay{Bad, l.failure, time.Now().Add(l.delay())}
 	turn := make(chan struct{})
-	l.queue = append(l.queue, turn)
+	*q = append(*q, turn)
 	if l.timer == nil {
 		l.timer = time.AfterFunc(l.delay(), l.next)
 	}
@@ -65,10 +72,20 @@ func (l *limit) wait(ctx context.Context, report func(Delay)) {
 	case <-ctx.Done():
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if i := slices.Index(l.queue, turn); i >= 0 {
-			l.queue = slices.Delete(l.queue, i, i+1)
+		if i := slices.Index(*q, turn); i >= 0 {
+			*q = slices.Delete(*q, i, i+1)
 		}
 	}
+}
+
+// waiting returns the queue of the request that is sent next, or nil if none waits.
+func (l *limit) waiting() *queue {
+	for i := range l.queues {
+		if len(l.queues[i]) > 0 {
+			return &l.queues[i]
+		}
+	}
+	return nil
 }
 
 // admit counts a request if it may be sent now.
@@ -115,15 +132,16 @@ func (l *limit) next() {
 }
 
 func (l *limit) release() {
-	for len(l.queue) > 0 && l.admit() {
-		close(l.queue[0])
-		l.queue = l.queue[1:]
+	q := l.waiting()
+	for ; q != nil && l.admit(); q = l.waiting() {
+		close((*q)[0])
+		*q = (*q)[1:]
 	}
 	if l.timer != nil {
 		l.timer.Stop()
 		l.timer = nil
 	}
-	if len(l.queue) > 0 {
+	if q != nil {
 		l.timer = time.AfterFunc(l.delay(), l.next)
 	}
 }

@@ -7,6 +7,7 @@ import "time"
 type Failure struct {
 	Err        error
 	Class      Class
+	Gateway    bool          // no API server has said so: the answer is no Status
 	RetryAfter time.Duration // that the server asked for; at most [MaxRetryAfter]
 }
 
@@ -32,8 +33,12 @@ const (
 const MaxRetryAfter = time.Hour
 
 // Refused reports whether the server refused the request, or gave an answer that can never be used. Before the first
-// SYNCED, waiting does not help. Later it may: a role binding is replaced, a CRD created again, a token renewed.
+// SYNCED, waiting seldom helps (isFinal). Later it may: a role binding is replaced, a CRD created again, a token
+// renewed.
 func (f Failure) Refused() bool {
+	if f.Gateway {
+		return false
+	}
 	switch f.Class {
 	case BadRequest, Unauthorized, Forbidden, NotFound, NotAllowed, Invalid, Unusable:
 		return true
@@ -48,7 +53,9 @@ func (f Failure) unsupported() bool {
 }
 
 // mayNotList reports whether the server refuses lists. It may still permit watches.
-func (f Failure) mayNotList() bool { return f.Class == Forbidden || f.Class == NotAllowed }
+func (f Failure) mayNotList() bool {
+	return !f.Gateway && (f.Class == Forbidden || f.Class == NotAllowed)
+}
 
 // poisonous reports whether the connection may have ended because of an event that can't be decoded, or that the server
 // can't send. If that recurs at the same version, the event must be skipped.

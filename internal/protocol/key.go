@@ -34,9 +34,11 @@ func (m *Memory) appendKey(to []byte, rename func(to []byte, text string) []byte
 	r := &m.rules
 	to = append(to,
 		bits(r.FailOnGap, r.Partial, r.Unclean, r.Quiet, r.UntilClosed, r.UntilSynced),
-		bits(r.WantInitialEvents, r.InitialEvents, r.NoProbe, m.synced, m.current, m.midSnapshot, m.silent),
+		bits(r.WantInitialEvents, r.InitialEvents, r.NoProbe, m.synced, m.current, m.midSnapshot, m.silent,
+			r.RetryRefused),
 		byte(min(m.failures, max(maxTries, keptFailures))), byte(min(m.relists, 1)), byte(min(m.empty, maxEmpty)),
 		byte(min(m.poison, maxPoison)), byte(min(m.behind, maxBehind)), byte(min(m.brokenInitial, maxTries)),
+		byte(min(m.logins, maxLogins)),
 	)
 	to = append(append(to, byte(len(m.gap.Reason))), m.gap.Reason...)
 	for _, version := range []string{m.version, m.gap.From, m.minimum, m.since} {

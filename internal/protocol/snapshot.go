@@ -4,6 +4,7 @@ import "slices"
 
 func (s Listing) page(in Page) (State, Outputs) {
 	m := &s.Memory
+	m.logins = 0
 	var out Outputs
 	if len(s.tokens) > 0 {
 		if in.Version != s.listVersion {
@@ -75,21 +76,22 @@ func (s Listing) failed(f Failure) State {
 			// A caller that may watch but not list can only use streaming lists. It tries one at once; if that fails,
 			// there is a wait.
 			return m.snapshot(true)
-		case f.mayNotList() && m.rules.WantInitialEvents && (m.synced || m.brokenInitial < maxTries):
+		case f.mayNotList() && m.rules.WantInitialEvents && (Lasts(*m) || m.brokenInitial < maxTries):
 			// Streaming lists are tried even if the server seemed to lack them: while servers are upgraded, some have
 			// them and some do not.
 			m.rules.InitialEvents = true
 			return m.restart(true, f)
-		case !m.synced && f.Refused():
+		case isFinal(m, f):
 			return Stopped{Err: f.Err}
 		}
 		return m.restart(false, f)
 	}
 	s.tries++
-	if !m.synced && (f.Class == Unusable || f.Refused() && m.failures >= maxTries) {
+	unaccepted := f.Class == Unauthorized
+	if (f.Class == Unusable || unaccepted || m.failures >= maxTries) && isFinal(m, f) {
 		return Stopped{Err: f.Err}
 	}
-	if f.Class == Expired || f.Refused() || s.tries >= maxTries {
+	if f.Class == Expired || f.Refused() && !unaccepted || s.tries >= maxTries {
 		// The server can't or won't continue this list, but may serve a new one. With a 410 it may offer a token that
 		// continues the list in the newest version. It is not used: such a list is not a snapshot of any version.
 		return m.restart(false, f)

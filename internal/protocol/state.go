@@ -114,6 +114,7 @@ type streaks struct {
 	behind        int  // answers that were older than version
 	brokenInitial int  // streaming lists that broke off
 	silent        bool // the last of the broken lists fell silent
+	logins        int  // requests that were refused with 401, before the first SYNCED
 }
 
 func (s Listing) recall() (Memory, bool)        { return s.Memory, true }
@@ -129,6 +130,9 @@ func (m Memory) Version() string { return m.version }
 
 // Synced reports whether SYNCED has been emitted.
 func (m Memory) Synced() bool { return m.synced }
+
+// Lasts reports whether refusals do not end the sequence.
+func Lasts(m Memory) bool { return m.synced || m.rules.RetryRefused }
 
 // Current reports whether SYNCED has been emitted and no gap was found since.
 func (m Memory) Current() bool { return m.current }
@@ -160,4 +164,5 @@ type Rules struct {
 	WantInitialEvents bool // streaming lists are wanted
 	InitialEvents     bool // streaming lists are wanted, and the server seems to have them
 	NoProbe           bool // lists say nothing about watches, as with client-go's fakes
+	RetryRefused      bool // refusals are retried before the first SYNCED, too
 }

@@ -26,6 +26,9 @@ const (
 	maxPoison = 3
 	// keptFailures is how many failures a connection that has delivered something leaves at most.
 	keptFailures = 5
+	// maxLogins requests in a row that are refused with 401 end a sequence before its first SYNCED. The first one does
+	// not: client-go runs a credential plugin again, and reads a file with a token again, only after a 401.
+	maxLogins = 3
 	// maxBehind answers in a row that are older than what was delivered prove that the server has gone back in time. A
 	// single one may come from a replica that lags.
 	maxBehind = 2
@@ -170,6 +173,18 @@ func (m Memory) retry(f Failure, s State) State { return Waiting{m.failures, f, 
 func (m Memory) restart(streamed bool, f Failure) State {
 	m.failures++
 	return m.retry(f, m.snapshot(streamed))
+}
+
+// isFinal reports whether a refusal ends the sequence, and counts those with 401.
+func isFinal(m *Memory, f Failure) bool {
+	if Lasts(*m) || !f.Refused() {
+		return false
+	}
+	if f.Class != Unauthorized {
+		return true
+	}
+	m.logins++
+	return m.logins >= maxLogins
 }
 
 // lastKnown returns the version that a gap begins at.

@@ -15,10 +15,15 @@ var (
 	errBadRequest   = failure("no such token", BadRequest)
 	errInvalid      = failure("invalid", Invalid)
 	errServer       = failure("internal error", ServerError)
-	errBusy         = Failure{errors.New("too many requests"), Transient, 7 * time.Second}
+	errBusy         = Failure{Err: errors.New("too many requests"), RetryAfter: 7 * time.Second}
 	errConnection   = failure("connection refused", Transient)
 	errUnreadable   = failure("invalid JSON", Unreadable)
 	errNoVersion    = failure("no version", Unusable)
+
+	errGateway       = Failure{Err: errors.New("a page in HTML"), Gateway: true}
+	errGateway410    = Failure{Err: errors.New("a page in HTML"), Gateway: true, Class: Expired}
+	errGateway405    = Failure{Err: errors.New("a page in HTML"), Gateway: true, Class: NotAllowed}
+	errGatewayLogins = Failure{Err: errors.New("a page in HTML"), Gateway: true, Class: Unauthorized}
 )
 
 func failure(text string, class Class) Failure { return Failure{Err: errors.New(text), Class: class} }
@@ -57,6 +62,8 @@ func unclean(m *Memory)         { m.rules.Unclean = true }
 func quiet(m *Memory)           { m.rules.Quiet = true }
 func wantStreamed(m *Memory)    { m.rules.WantInitialEvents = true }
 func streamed(m *Memory)        { m.rules.InitialEvents = true }
+func logins(n int) tweak        { return func(m *Memory) { m.logins = n } }
+func retryRefused(m *Memory)    { m.rules.RetryRefused = true }
 func noProbe(m *Memory)         { m.rules.NoProbe = true }
 func notCurrent(m *Memory)      { m.current = false }
 func gapped(r Reason, from string) tweak {

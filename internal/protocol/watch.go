@@ -2,6 +2,7 @@ package protocol
 
 func (s Connecting) opened() (State, Outputs) {
 	m := &s.Memory
+	m.logins = 0
 	switch {
 	case s.initial:
 		if !m.isFresh() {
@@ -22,6 +23,9 @@ func (s Connecting) opened() (State, Outputs) {
 
 func (s Connecting) failed(f Failure) (State, Outputs) {
 	m := &s.Memory
+	if f.Class == Expired && f.Gateway && !s.initial {
+		m.empty++ // it proves as little as a watch that closes at once
+	}
 	switch {
 	case s.initial && f.unsupported():
 		return ReadingInitial{Memory: s.Memory}.unsupported(f.Err)
@@ -30,13 +34,13 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 		m.brokenInitial++
 		m.rules.InitialEvents = false
 		return Listing{Memory: s.Memory}, Outputs{}
-	case s.initial && !m.synced && f.Refused():
+	case s.initial && isFinal(m, f):
 		return Stopped{Err: f.Err}, Outputs{}
 	case s.initial:
 		return m.brokeOff(f), Outputs{}
-	case f.Class == Expired:
+	case f.Class == Expired && (!f.Gateway || m.empty >= maxEmpty):
 		return m.relist(GapExpired, f), Outputs{}
-	case !m.synced && f.Refused():
+	case isFinal(m, f):
 		return Stopped{Err: f.Err}, Outputs{}
 	}
 	m.failures++
@@ -134,6 +138,7 @@ func (s Streaming) closed(in Closed) State {
 
 func (s Probing) page(in Page) State {
 	m := &s.Memory
+	m.logins = 0
 	if behind, sure := m.countBehind(in.Version); sure {
 		return m.relist(GapRewound, Failure{Err: errBehind})
 	} else if behind {
@@ -151,7 +156,7 @@ func (s Probing) failed(f Failure) State {
 	case f.Class == Expired && m.failures >= maxTries:
 		// The probe names no version, so a 410 proves nothing. After maxTries let the watch decide.
 		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
-	case !m.synced && f.Refused():
+	case isFinal(m, f):
 		return Stopped{Err: f.Err}
 	}
 	return s.again(f)

@@ -125,8 +125,8 @@ type Run struct {
 	Pace    *pace.Client  // bounds the requests of all Streams of the client
 	Session *acks.Session // nil without a checkpoint
 	Lists   *host.Lists   // may be nil
-	// FailOnGap, UntilClosed and UntilSynced are as in protocol.Rules.
-	FailOnGap, UntilClosed, UntilSynced bool
+	// FailOnGap, UntilClosed, UntilSynced and RetryRefused are as in protocol.Rules.
+	FailOnGap, UntilClosed, UntilSynced, RetryRefused bool
 	// Bookmarks emits BOOKMARK, and EveryBookmark also those that do not advance the version.
 	Bookmarks, EveryBookmark bool
 	// Workers returns all Workers of the run, also those that do not run now. Only Worker.markRewound asks it: what one
@@ -160,7 +160,7 @@ func (t *Target) rules(r *Run, o Origin) protocol.Rules {
 		FailOnGap: r.FailOnGap, UntilClosed: r.UntilClosed, UntilSynced: r.UntilSynced,
 		Quiet: o.Now, Partial: o.After != "",
 		WantInitialEvents: streamed, InitialEvents: streamed && !t.noInitialEvents.Load(),
-		NoProbe: t.Fake,
+		NoProbe: t.Fake, RetryRefused: r.RetryRefused,
 	}
 	if o.Position != nil {
 		rules.Partial, rules.Unclean = o.Position.Partial, o.Position.Unclean

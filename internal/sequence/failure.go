@@ -27,6 +27,15 @@ func failure(err error) protocol.Failure {
 		return f
 	}
 	f.Class, f.RetryAfter = classOf(err), retryAfter(err)
+	if f.Gateway = guard.IsGateway(err); f.Gateway {
+		switch f.Class {
+		// A server, or a gateway, that lacks streaming lists may say so without a Status. After a 401 the credentials
+		// are to be renewed, whoever it is from. And whoever says 410 again and again has to be believed.
+		case protocol.NotAllowed, protocol.Invalid, protocol.Unauthorized, protocol.Expired:
+		default:
+			f.Class = protocol.Transient
+		}
+	}
 	return f
 }
 

@@ -54,6 +54,7 @@ func TestFailureClassifiesServerErrors(t *testing.T) {
 		{errUnreadable, protocol.Unreadable, 0, "an event that can't be decoded"},
 		{errNoVersion, protocol.Unusable, 0, "a list without a resourceVersion to watch from"},
 		{errNameless, protocol.Unusable, 0, "a list of objects without names"},
+		{notFoundByGo("404 page not found"), protocol.NotFound, 0, "a path that no API of a kube-apiserver has"},
 		{errNotList, protocol.Unusable, 0, "an object that is not a list"},
 		{&url.Error{Op: "Get", Err: &guard.Error{}}, protocol.Unusable, 0, "a redirect to another server"},
 	} {
@@ -71,4 +72,33 @@ func wrapped(err error) error {
 		return nil
 	}
 	return fmt.Errorf("cannot watch: %w", err)
+}
+
+func notFoundByGo(body string) error {
+	return guard.Redact(apierrors.NewGenericServerResponse(404, "GET", schema.GroupResource{}, "", body, 0, true))
+}
+
+// TestRefusalThatIsNoStatusIsAGateways: client-go makes the same errors of a page in HTML as of a Status.
+func TestRefusalThatIsNoStatusIsAGateways(t *testing.T) {
+	for code, class := range map[int]protocol.Class{
+		400: protocol.Transient, 403: protocol.Transient, 404: protocol.Transient, 409: protocol.Transient,
+		// A server without streaming lists need not say so with a Status.
+		405: protocol.NotAllowed, 422: protocol.Invalid,
+		401: protocol.Unauthorized, // the credentials are renewed
+		410: protocol.Expired,      // believed when it comes again and again
+	} {
+		for _, body := range []string{"<html>no</html>", "", `{"error":"no"}`} {
+			err := guard.Redact(apierrors.NewGenericServerResponse(
+				code, "GET", schema.GroupResource{Resource: "widgets"}, "", body, 0, true))
+			if f := failure(wrapped(err)); !f.Gateway || f.Class != class || f.Refused() {
+				t.Errorf("%d with %q: got %+v, want class %d of a gateway", code, body, f, class)
+			}
+		}
+	}
+	for _, code := range []int{500, 501, 503} {
+		err := apierrors.NewGenericServerResponse(code, "GET", schema.GroupResource{}, "", "<html>", 0, true)
+		if f := failure(err); f.Gateway {
+			t.Errorf("%d: got %+v, want a failure of the server", code, f)
+		}
+	}
 }

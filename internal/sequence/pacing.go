@@ -21,6 +21,8 @@ const (
 	maxRefusedBackoff = 15 * time.Second
 	// maxDoublings is how often failures double the timeout of a request.
 	maxDoublings = 3
+	// spreadShare is which part of a wait that the server asks for is added at most.
+	spreadShare = 5
 	// minIgnored is how long a wait ignores that requests of other Streams succeed, after a retry because of that has
 	// failed.
 	minIgnored = time.Second
@@ -44,6 +46,8 @@ type health struct {
 	failedFor time.Duration // time spent on failed requests and waits since a watch last was healthy
 	cause     error         // of the last wait
 	warned    bool          // a failure was logged, and no recovery since
+
+	answered bool // the last request was answered with a page, and there was no wait since
 
 	recovered   <-chan struct{} // closed when a request of any Stream of the client succeeds again
 	woken       bool            // the last wait ended because of that
@@ -73,9 +77,10 @@ func (p *pacing) timeout(first time.Duration, failures int) time.Duration {
 	return max(min(timeout, p.giveUpAfter-p.health.failedFor), time.Second)
 }
 
-// request calls send when the pace of the client permits it. send returns how long its request took.
+// request calls send when the pace of the client permits it. send returns how long its request took. A request that
+// opens a watch after a page of this Stream goes before those that other Streams begin with.
 func (p *pacing) request(
-	ctx context.Context, m protocol.Memory, send func() (protocol.Input, time.Duration),
+	ctx context.Context, m protocol.Memory, opens bool, send func() (protocol.Input, time.Duration),
 ) protocol.Input {
 	paced, began := ctx, time.Now()
 	if p.giveUpAfter > 0 && m.Failures() > 0 {
@@ -84,24 +89,27 @@ func (p *pacing) request(
 		defer cancel()
 	}
 	var delay pace.Delay
-	r := p.shared.Wait(paced, m.Synced(), func(d pace.Delay) {
+	by := pace.Sender{Lasts: protocol.Lasts(m), Next: opens && p.health.answered}
+	r := p.shared.Wait(paced, by, func(d pace.Delay) {
 		delay = d
 		p.report.paced(m, d)
 	})
 	if m.Failures() > 0 {
 		p.health.failedFor += time.Since(began)
 	}
+	p.health.answered = false
 	answer, err := pace.None, error(nil)
 	defer func() { p.health.recovered = p.shared.Done(r, answer, err) }()
 	if paced.Err() != nil && ctx.Err() == nil { // GiveUpAfter is over: the wait that follows ends the run
 		return protocol.Failed{Cause: failure(cmp.Or(delay.Cause, p.health.cause))}
 	}
 	in, took := send()
+	_, p.health.answered = in.(protocol.Page)
 	if _, failed := in.(protocol.Failed); failed {
 		p.health.failedFor += took
 	}
 	if ctx.Err() == nil {
-		answer, err = answerOf(in)
+		answer, err = answerOf(in, protocol.Lasts(m))
 	}
 	if answer == pace.Bad && p.health.woken {
 		p.health.inVain++
@@ -111,17 +119,22 @@ func (p *pacing) request(
 	return in
 }
 
-// answerOf returns what the result of a request says about the server.
-func answerOf(in protocol.Input) (pace.Answer, error) {
+// answerOf returns what the result of a request says about the server. A sequence that lasts goes on after a refusal.
+func answerOf(in protocol.Input, lasts bool) (pace.Answer, error) {
 	failed, ok := in.(protocol.Failed)
 	if !ok {
 		return pace.Good, nil
 	}
-	switch failed.Cause.Class {
+	cause := failed.Cause
+	switch {
+	case cause.Class == protocol.Unauthorized && (lasts || !cause.Gateway):
+		return pace.Unauthorized, cause.Err
+	case cause.Gateway:
+		return pace.Bad, cause.Err
+	}
+	switch cause.Class {
 	case protocol.Transient, protocol.ServerError, protocol.Unusable:
-		return pace.Bad, failed.Cause.Err
-	case protocol.Unauthorized:
-		return pace.Unauthorized, failed.Cause.Err
+		return pace.Bad, cause.Err
 	}
 	return pace.Good, nil // it refuses this request, but answers
 }
@@ -130,7 +143,13 @@ func answerOf(in protocol.Input) (pace.Answer, error) {
 // has refused this one, or has said how long to wait.
 func (p *pacing) wait(ctx context.Context, s protocol.Waiting) protocol.Input {
 	h, limit := &p.health, p.giveUpAfter
-	d := max(p.between(backoff(s)), s.Cause.RetryAfter)
+	h.answered = false
+	d := p.between(backoff(s))
+	if asked := s.Cause.RetryAfter; asked > 0 {
+		spread, over := p.shared.Asked()
+		defer over()
+		d = asked + p.between(0, min(spread, asked/spreadShare))
+	}
 	if limit > 0 {
 		d = min(d, max(limit-h.failedFor, 0))
 	}

@@ -208,7 +208,7 @@ func (w *Worker) perform(ctx context.Context, carry carryOut) (protocol.Input, e
 	m, _ := protocol.Recall(w.state)
 	switch s := w.state.(type) {
 	case protocol.Listing:
-		in := w.pacing.request(ctx, m, func() (protocol.Input, time.Duration) {
+		in := w.pacing.request(ctx, m, false, func() (protocol.Input, time.Duration) {
 			return w.requests.list(ctx, s.Token(), w.pacing.timeout(pageTimeout, m.Failures()))
 		})
 		if page, ok := in.(protocol.Page); ok {
@@ -217,13 +217,13 @@ func (w *Worker) perform(ctx context.Context, carry carryOut) (protocol.Input, e
 		}
 		return in, nil
 	case protocol.Connecting:
-		return w.pacing.request(ctx, m, func() (protocol.Input, time.Duration) {
+		return w.pacing.request(ctx, m, !s.Initial(), func() (protocol.Input, time.Duration) {
 			return w.requests.connect(ctx, m.Version(), s.Initial(), w.pacing.timeout(openTimeout, m.Failures()))
 		}), nil
 	case protocol.ReadingInitial:
 		return w.requests.receiveInitial(ctx), nil
 	case protocol.Probing:
-		return w.pacing.request(ctx, m, func() (protocol.Input, time.Duration) {
+		return w.pacing.request(ctx, m, false, func() (protocol.Input, time.Duration) {
 			return w.requests.probe(ctx, w.pacing.timeout(probeTimeout, 0))
 		}), nil
 	case protocol.Waiting:

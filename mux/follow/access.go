@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
 // checkTimeout bounds the wait for an answer.
@@ -98,7 +99,7 @@ func (a *accessChecker) review(
 func (a *accessChecker) tryList(ctx context.Context, r gvr.Resource, namespace string) (bool, error) {
 	a.pace()
 	_, err := a.client.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-	if apierrors.IsForbidden(err) {
+	if apierrors.IsForbidden(err) && !guard.IsGateway(err) {
 		return false, nil
 	}
 	return err == nil, err
@@ -145,5 +146,6 @@ func matches(list []string, one string) bool {
 
 // isUnserved reports whether an error means that the server does not answer reviews of this kind.
 func isUnserved(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+	unserved := apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+	return unserved && !guard.IsGateway(err)
 }

@@ -18,7 +18,8 @@ type Options struct {
 	Mux mux.Options
 	// Source returns how a resource is watched, and how its runs go. Several goroutines may call it at once.
 	// Options.Namespaces, Run.Until and Run.Key must be zero. Run.Start must be zero or Now, and applies only to
-	// resources that are served when the run begins. A source that breaks these rules fails with a
+	// resources that are served when the run begins. Run.RetryRefused changes nothing: refusals are retried in any
+	// case. A source that breaks these rules fails with a
 	// *stream.OptionsError. Nil means the zero values. A panic is the error of the source.
 	Source func(gvr.Resource) (stream.Options, stream.Run)
 	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not wait for
@@ -55,6 +56,7 @@ func (o *Options) source(r gvr.Resource) (so stream.Options, run stream.Run, err
 		so, run = o.Source(r)
 	}
 	so.Logger = cmp.Or(so.Logger, o.Mux.Logger)
+	run.RetryRefused = false // the end of a run lets the rights, or discovery, be asked
 	switch {
 	case len(so.Namespaces) > 0:
 		err = invalid.New("Source.Namespaces", strings.Join(so.Namespaces, ","), "must be empty: Selection has them")

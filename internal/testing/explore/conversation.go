@@ -39,6 +39,7 @@ type Answer struct {
 	Token   string   // of a list
 	Objects []string // of a list
 	Status  string   // such as "410 Expired"
+	Gateway bool     // the body is no Status
 	Busy    bool     // the server asks to wait for 7 s
 	Refuses bool     // there is no connection
 	Frames  []string // of a watch
@@ -109,6 +110,9 @@ func (a Answer) text() string {
 		return "refuse"
 	case a.Status != "":
 		code, reason, _ := strings.Cut(a.Status, " ")
+		if a.Gateway {
+			return fmt.Sprintf("gateway(%s)", code)
+		}
 		return fmt.Sprintf("status(%s, %q)", code, reason)
 	}
 	return "list(" + quoted(append([]string{a.Version, a.Token}, a.Objects...)) + ")"
@@ -148,6 +152,9 @@ func (c *Conversation) setup() string {
 		run = append(run, fmt.Sprintf("Start: stream.From(%#v)", *p))
 	}
 	run = append(run, "Bookmarks: true")
+	if c.Rules.RetryRefused {
+		run = append(run, "RetryRefused: true")
+	}
 	if c.Rules.FailOnGap {
 		run = append(run, "FailOnGap: true")
 	}

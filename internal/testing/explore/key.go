@@ -60,7 +60,7 @@ func (w *world) appendTo(k *keys) {
 			k.object(c.object)
 		}
 	}
-	k.bytes(0xff, byte(s.epoch), byte(w.rush), bit(w.err != nil),
+	k.bytes(0xff, byte(s.epoch), byte(w.rush), byte(w.logins), bit(w.err != nil),
 		byte(l.writes), byte(l.others), byte(l.poisons), byte(l.faults), byte(l.compactions), byte(l.restarts),
 		byte(l.rewinds), byte(l.lags), byte(l.replays), byte(l.repeats), byte(l.resumes),
 		bit(x.open), bit(x.broken), bit(x.expired), bit(x.markless))

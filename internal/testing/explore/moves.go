@@ -302,5 +302,8 @@ func (m *moves) fails() {
 			m.gets(reply{kind: failed, class: class}, faulty)
 		}
 	}
+	for _, class := range m.from.setup.gateways {
+		m.gets(reply{kind: failed, class: class, gateway: true}, faulty)
+	}
 	m.gets(reply{kind: failed, paced: true}, faulty)
 }

@@ -21,9 +21,10 @@ type reply struct {
 	// how a watch ends:
 	lasted, planned bool
 	// why it ends, or a request fails:
-	failed bool
-	class  protocol.Class
-	paced  bool // the server said how long to wait
+	failed  bool
+	class   protocol.Class
+	gateway bool // it was no Status of an API server
+	paced   bool // the server said how long to wait
 }
 
 type replyKind byte
@@ -134,7 +135,7 @@ func (r reply) end() protocol.Closed {
 func (r reply) isFailure() bool { return r.kind == failed || r.kind == ends && r.failed }
 
 func (r reply) cause() protocol.Failure {
-	f := protocol.Failure{Err: classErrors[r.class], Class: r.class}
+	f := protocol.Failure{Err: classErrors[r.class], Class: r.class, Gateway: r.gateway}
 	if r.paced {
 		f.RetryAfter = 7 * time.Second
 	}
@@ -189,6 +190,8 @@ func (r reply) answer() Answer {
 		}
 	case r.kind == failed && r.paced:
 		a.Busy = true
+	case r.gateway:
+		a.Status, a.Gateway = cmp.Or(codes[r.class], codes[protocol.Forbidden]), true
 	case r.kind == failed && r.class == protocol.Transient:
 		a.Refuses = true
 	case r.kind == failed:

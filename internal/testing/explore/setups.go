@@ -18,6 +18,9 @@ var (
 	}()
 	someClasses = []protocol.Class{protocol.Transient, protocol.Forbidden, protocol.Expired}
 	transient   = []protocol.Class{protocol.Transient}
+	// ofGateways are the classes that a refusal has which is no Status.
+	ofGateways = []protocol.Class{protocol.Transient, protocol.Unauthorized, protocol.NotAllowed, protocol.Invalid,
+		protocol.Expired}
 )
 
 var (
@@ -68,6 +71,20 @@ func rows() []*setup {
 		{name: "streamed, all failures", rules: streamed, may: budget{writes: 1, faults: 2}, failures: everyClass},
 		{name: "streamed, with a marker ahead of all objects", rules: streamed, before: "+a +b -b",
 			may: budget{writes: 1, compactions: 1, faults: 1}, failures: transient},
+		{name: "paged, credentials refused", rules: paged, before: "+a",
+			may: budget{writes: 1, faults: 4}, failures: []protocol.Class{protocol.Unauthorized}},
+		{name: "streamed, credentials refused", rules: streamed, before: "+a",
+			may: budget{writes: 1, faults: 3}, failures: []protocol.Class{protocol.Unauthorized}},
+		{name: "retries refusals, paged", rules: protocol.Rules{RetryRefused: true}, before: "+a",
+			may: budget{writes: 1, faults: 2}, failures: everyClass},
+		{name: "retries refusals, streamed", before: "+a", may: budget{writes: 1, faults: 2}, failures: everyClass,
+			rules: protocol.Rules{RetryRefused: true, WantInitialEvents: true, InitialEvents: true}},
+		{name: "paged, refused by a gateway", rules: paged, before: "+a",
+			may: budget{writes: 1, compactions: 1, faults: 2}, gateways: ofGateways},
+		{name: "streamed, refused by a gateway", rules: streamed, before: "+a",
+			may: budget{writes: 1, faults: 2}, gateways: ofGateways},
+		{name: "410 of a gateway", rules: paged, before: "+a",
+			may: budget{writes: 1, compactions: 1, faults: 4}, gateways: []protocol.Class{protocol.Expired}},
 		{name: "paged, lost history", rules: paged, before: "+a",
 			may: budget{writes: 2, compactions: 1, faults: 1}, failures: someClasses},
 		{name: "lost history, and the server does not say so", rules: paged, always: closesExpired, before: "+a",

@@ -23,6 +23,8 @@ type setup struct {
 	may    budget
 	// failures are the classes of what requests and watches may fail with.
 	failures []protocol.Class
+	// gateways are the classes of what requests may fail with if a gateway answers.
+	gateways []protocol.Class
 	bounds   Bounds
 	long     bool // it is walked through with -soak only
 	always   quirk
@@ -67,6 +69,7 @@ type world struct {
 	wire    wire
 	session session
 	left    budget
+	logins  int8 // requests in a row that were answered with 401 before SYNCED
 	rush    int8 // requests since the last wait, event, or watch that lasted
 	news    bool // the last step delivered something
 	err     error
@@ -102,7 +105,7 @@ func (w *world) start(from sequence.Origin) {
 	noting := w.session.noting
 	w.session = begin(w.setup, from)
 	w.session.receiver, w.session.noting = r, noting
-	w.wire, w.rush = wire{}, 0
+	w.wire, w.rush, w.logins = wire{}, 0, 0
 	w.pass()
 }
 
@@ -147,6 +150,7 @@ func (w *world) take(r reply) {
 	w.server.answered = max(w.server.answered, r.shows())
 	in := r.input(w)
 	w.count(in)
+	w.countLogins(r)
 	err := w.session.step(in, r)
 	news := w.session.receiver.events[len(before.receiver.events):]
 	w.news = len(news) > 0
@@ -184,6 +188,10 @@ func (w *world) take(r reply) {
 		}
 	default:
 		w.wire = wire{}
+		if w.logins >= maxLogins {
+			w.err = fmt.Errorf("%d requests with credentials that are not accepted: must be at most %d",
+				w.logins, maxLogins)
+		}
 		if s, ok := w.session.state.(protocol.Waiting); ok && r.isFailure() && s.Cause != r.cause() {
 			w.err = fmt.Errorf("a wait because of %v, and the server answered %v", s.Cause, r.cause())
 		}
@@ -208,7 +216,10 @@ func (w *world) mayEnd(before *session, end protocol.Stopped, r reply) bool {
 	if r.isFailure() && end.Err != r.cause().Err || end.Gap.Reason != "" && m.Current() && end.Gap.From != m.Version() {
 		return false
 	}
-	refused := protocol.Failure{Class: r.class}.Refused()
+	refused := r.cause().Refused() && !rules.RetryRefused
+	if r.class == protocol.Unauthorized {
+		refused = refused && w.logins == maxLogins
+	}
 	switch {
 	case end.Gap.Reason != "":
 		return rules.FailOnGap
@@ -220,6 +231,20 @@ func (w *world) mayEnd(before *session, end protocol.Stopped, r reply) bool {
 		return refused && !m.Synced()
 	}
 	return rules.UntilSynced && w.session.receiver.phase == sequence.Synced
+}
+
+// maxLogins is how many requests in a row may be answered with 401 before SYNCED.
+const maxLogins = 3
+
+// countLogins counts requests in a row that were answered with 401, unless the run goes on after any refusal.
+func (w *world) countLogins(r reply) {
+	m, _ := protocol.Recall(w.session.state)
+	switch {
+	case m.Synced() || w.setup.rules.RetryRefused || r.kind == listed || r.kind == opened:
+		w.logins = 0
+	case r.kind == failed && r.class == protocol.Unauthorized && !r.gateway:
+		w.logins++
+	}
 }
 
 // maxRush is how many requests may follow each other without a wait, an event, or a watch that lasts: a list of two
