@@ -170,8 +170,8 @@ type GapDetails struct {
 }
 
 // GapReason is the reason for a GAP: one of these, or "unversioned" if the watch has ended and the Stream cannot resume
-// it, because an event had no resourceVersion (client-go's fakes), or one that was not a number although those before
-// were.
+// it, because an event had no resourceVersion, or one that was not a number although those before were, or because the
+// client is client-go's fake, which keeps no history.
 type GapReason string
 
 const (

@@ -18,7 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -209,7 +212,7 @@ var fakeDoors = map[string]fakeDoor{
 }
 
 // TestFakeTakesEveryOptionAtEveryDoor: on client-go's fake every option has its meaning, or is refused by its name, with
-// whatever reads the Stream.
+// whatever reads the Stream. So it is if a reactor of the user returns lists without a version.
 func TestFakeTakesEveryOptionAtEveryDoor(t *testing.T) {
 	for door, d := range fakeDoors {
 		for i := range fakeRows(t) {
@@ -217,9 +220,11 @@ func TestFakeTakesEveryOptionAtEveryDoor(t *testing.T) {
 			if !d.takesRun && !reflect.ValueOf(row.setup.Run).IsZero() {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s/%d %s", door, i, row.field), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { testFakeRow(t, d, fakeRows(t)[i]) })
-			})
+			for _, versions := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/%d %s/%t", door, i, row.field, versions), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { testFakeRow(t, d, fakeRows(t)[i], versions) })
+				})
+			}
 		}
 	}
 }
@@ -230,9 +235,24 @@ func sizedWidget(namespace, name, colour string) *unstructured.Unstructured {
 	return o
 }
 
-func testFakeRow(t *testing.T, d fakeDoor, row fakeRow) {
+// unversionedLists returns a reactor as users write it.
+func unversionedLists(c *fake.FakeDynamicClient) clienttesting.ReactionFunc {
+	return func(a clienttesting.Action) (bool, runtime.Object, error) {
+		kind := widgets().GroupVersionKind()
+		o, err := c.Tracker().List(a.GetResource(), kind, a.GetNamespace())
+		if err != nil {
+			return true, nil, err
+		}
+		return true, &unstructured.UnstructuredList{Items: o.(*unstructured.UnstructuredList).Items}, nil
+	}
+}
+
+func testFakeRow(t *testing.T, d fakeDoor, row fakeRow, versions bool) {
 	c := fakeClient(sizedWidget("default", "a", "red"), sizedWidget("default", "b", "blue"),
 		sizedWidget("other", "d", "red"))
+	if !versions {
+		c.PrependReactor("list", "widgets", unversionedLists(c))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	got, ended := &seen{exists: map[string]bool{}}, make(chan error, 1)
 	go func() { ended <- d.read(ctx, c, row.setup, got) }()

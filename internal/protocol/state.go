@@ -159,5 +159,5 @@ type Rules struct {
 	UntilSynced       bool // the first SYNCED ends the sequence
 	WantInitialEvents bool // streaming lists are wanted
 	InitialEvents     bool // streaming lists are wanted, and the server seems to have them
-	NoProbe           bool // lists say nothing about watches, as with client-go's fakes
+	NoProbe           bool // lists say nothing about watches, and watches keep no history: client-go's fakes
 }

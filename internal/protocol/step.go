@@ -201,9 +201,9 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 }
 
 // countBehind counts the answers in a row that are older than what was delivered. It reports whether one at a version
-// is, and whether there are enough to be sure that the server has gone back in time.
+// is, and whether there are enough to be sure that the server has gone back in time. Versions of fakes do not count.
 func (m *Memory) countBehind(version string) (behind, sure bool) {
-	if !Before(version, m.version) && !Before(version, m.minimum) {
+	if m.rules.NoProbe || !Before(version, m.version) && !Before(version, m.minimum) {
 		m.behind = 0
 		return false, false
 	}

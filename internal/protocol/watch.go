@@ -102,7 +102,9 @@ func (s Streaming) closed(in Closed) State {
 		return m.relist(GapExpired, cause)
 	case m.rules.UntilClosed:
 		return Stopped{Err: cause.Err}
-	case s.unversioned:
+	case m.rules.NoProbe && cause.Class == Unreadable:
+		return m.relist(GapPoison, cause) // it does not come again
+	case s.unversioned, m.rules.NoProbe:
 		return m.relist(GapUnversioned, cause)
 	case cause.Err == nil && in.Planned && s.frames:
 		return Connecting{Memory: s.Memory}

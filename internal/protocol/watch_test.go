@@ -242,6 +242,12 @@ func TestStreamingEnds(t *testing.T) {
 		{"the end after events without versions", "they are newer than 5, but it is unknown by how much: GAP",
 			Streaming{Memory: synced("5"), frames: true, unversioned: true}, Closed{After: Healthy},
 			Listing{Memory: synced("5", gapped(GapUnversioned, "5"), relists(1))}, nil},
+		{"the end on a fake", "it keeps no history that another watch could go on from",
+			Streaming{Memory: synced("5", noProbe)}, Closed{},
+			Listing{Memory: synced("5", noProbe, gapped(GapUnversioned, "5"), relists(1))}, nil},
+		{"an unreadable event on a fake", "it does not come again, so the first one is skipped",
+			Streaming{Memory: synced("5", noProbe)}, Closed{0, false, errUnreadable},
+			Listing{Memory: synced("5", noProbe, gapped(GapPoison, "5"), relists(1))}, nil},
 
 		{"an unreadable event", "it may be chance: ask for it again",
 			Streaming{Memory: synced("5")}, Closed{0, false, errUnreadable},
