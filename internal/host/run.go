@@ -44,4 +44,5 @@ type Envelope struct {
 	Mark      *acks.Mark // nil without a checkpoint
 	Source    string     // in a Mux, the key of the source
 	Coalesced int        // in a Mux with Latest, how many other events of the object this one stands for
+	Unsynced  bool       // of SYNCED from a Mux: another one of its sources is not synced
 }
