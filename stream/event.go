@@ -182,6 +182,10 @@ const (
 	// than those delivered. The same version may now mean another state, so everything that exists follows, known
 	// objects as MODIFIED.
 	GapRewound GapReason = "rewound"
+	// GapFuture: the server has not reached the version that the run starts [After]. The version may be made up, or of
+	// another server, or the server may have gone back in time since: nothing tells them apart. Everything that exists
+	// follows.
+	GapFuture GapReason = "future"
 	// GapPoison: the server repeatedly sent an unreadable event at the same version, which was skipped. An ERROR event
 	// without a Status is unreadable, too.
 	GapPoison GapReason = "poison"

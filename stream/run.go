@@ -78,11 +78,14 @@ func Now() Start { return Start{kind: startNow} }
 //   - If their first change makes them stop matching [Options.Select], that is not reported.
 //
 // [From] and [Resume] avoid these losses.
+//
+// If the server has not reached that version, the run begins with a GAP ([GapFuture]) and everything that exists. A
+// caller who may not list, and so can't ask the server for its version, receives nothing until the server has reached it.
 func After(resourceVersion string) Start { return Start{kind: startAfter, version: resourceVersion} }
 
 // From resumes where p was taken ([Stream.Position]): with the changes since then or, if the server no longer knows
 // them, with GAP and the differences. A position from within a snapshot resumes with GAP ([GapRestarted]) and the
-// differences. p is copied.
+// differences. p is copied. If the server has not reached its versions, it has gone back in time ([GapRewound]).
 //
 // Such a run delivers SYNCED at the version where it resumes, as soon as a watch is open. What was missed comes after
 // it: the changes or, if the server has lost them, GAP, the differences and another SYNCED.

@@ -15,6 +15,7 @@ var (
 	errBadRequest   = failure("no such token", BadRequest)
 	errInvalid      = failure("invalid", Invalid)
 	errServer       = failure("internal error", ServerError)
+	errTooLarge     = Failure{errors.New("too large resource version"), TooLarge, time.Second}
 	errBusy         = Failure{errors.New("too many requests"), Transient, 7 * time.Second}
 	errConnection   = failure("connection refused", Transient)
 	errUnreadable   = failure("invalid JSON", Unreadable)
@@ -57,6 +58,7 @@ func unclean(m *Memory)         { m.rules.Unclean = true }
 func quiet(m *Memory)           { m.rules.Quiet = true }
 func wantStreamed(m *Memory)    { m.rules.WantInitialEvents = true }
 func streamed(m *Memory)        { m.rules.InitialEvents = true }
+func after(m *Memory)           { m.rules.After, m.rules.Partial = true, true }
 func noProbe(m *Memory)         { m.rules.NoProbe = true }
 func notCurrent(m *Memory)      { m.current = false }
 func gapped(r Reason, from string) tweak {

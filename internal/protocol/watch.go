@@ -40,7 +40,7 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 		return Stopped{Err: f.Err}, Outputs{}
 	}
 	m.failures++
-	if f.RetryAfter > 0 || f.Refused() {
+	if (f.RetryAfter > 0 || f.Refused()) && f.Class != TooLarge {
 		return m.retry(f, s), Outputs{}
 	}
 	return m.retry(f, m.resume(s.pendingSynced, false)), Outputs{}
@@ -128,7 +128,7 @@ func (s Streaming) closed(in Closed) State {
 		return m.resume(false, false)
 	}
 	m.failures++
-	if cause.RetryAfter > 0 {
+	if cause.RetryAfter > 0 && cause.Class != TooLarge {
 		return m.retry(cause, Connecting{Memory: s.Memory})
 	}
 	return m.retry(cause, m.resume(false, false))
@@ -136,10 +136,12 @@ func (s Streaming) closed(in Closed) State {
 
 func (s Probing) page(in Page) State {
 	m := &s.Memory
-	if behind, sure := m.countBehind(in.Version); sure {
-		return m.relist(GapRewound, Failure{Err: errBehind})
-	} else if behind {
-		return s.again(Failure{Err: errBehind})
+	if behind, sure := m.countBehind(in.Version); behind {
+		reason, err := m.sink()
+		if sure {
+			return m.relist(reason, Failure{Err: err})
+		}
+		return s.again(Failure{Err: err})
 	}
 	return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
 }
