@@ -117,7 +117,7 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 	defer release()
 	active.shared = &sequence.Run{
 		Client: s.client, Pace: pace, Session: session, Lists: h.Lists,
-		FailOnGap: r.FailOnGap, UntilClosed: r.Until == UntilClosed, UntilSynced: r.Until == UntilSynced,
+		FailOnGap: r.FailOnGap || h.FailOnLoss && loses(from), UntilClosed: r.Until == UntilClosed, UntilSynced: r.Until == UntilSynced,
 		Bookmarks: r.Bookmarks, EveryBookmark: h.Bookmarks, Workers: s.allWorkers,
 	}
 	returned := false
@@ -133,6 +133,11 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 		return nil
 	}
 	return err
+}
+
+// loses reports whether the first GAP of a run that begins at o has HistoryLost.
+func loses(o sequence.Origin) bool {
+	return o.After != "" || o.Position != nil && (o.Position.Partial || o.Position.Unclean)
 }
 
 // activeRun is one run.
