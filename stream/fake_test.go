@@ -344,19 +344,42 @@ func (s *slowToEnd) Stop() {
 func TestUnclosedWatchDoesNotDelayTheEnd(t *testing.T) {
 	// A watch that does not close its channel after Stop violates the contract of watch.Interface. It must not delay
 	// the end of the loop.
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		never := func() apiwatch.Interface { return apiwatch.NewProxyWatcher(make(chan apiwatch.Event)) }
-		for ev := range watchWith(t, never).Events(t.Context()) {
-			if ev.Type == stream.Synced {
-				break
+	tests := []struct {
+		watch func(chan apiwatch.Event) apiwatch.Interface
+		want  time.Duration
+		why   string
+	}{
+		{func(c chan apiwatch.Event) apiwatch.Interface { return apiwatch.NewProxyWatcher(c) }, 0,
+			"its Stop closes nothing"},
+		{func(chan apiwatch.Event) apiwatch.Interface { return unclosed(nil) }, 0, "nobody can close a nil channel"},
+		{func(c chan apiwatch.Event) apiwatch.Interface { return unclosed(c) }, time.Second,
+			"another type may close it soon"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			s := watchWith(t, func() apiwatch.Interface { return tt.watch(make(chan apiwatch.Event)) })
+			ended := make(chan time.Duration)
+			go func() {
+				began := time.Now()
+				for range s.Events(t.Context()) {
+				}
+				ended <- time.Since(began)
+			}()
+			synctest.Wait()
+			s.Stop()
+			if d := <-ended; d != tt.want {
+				t.Errorf("the loop took %v to end, want %v: %s", d, tt.want, tt.why)
 			}
-		}
-		if d := time.Since(began); d > 2*time.Second {
-			t.Errorf("the loop took %v to end", d)
-		}
-	})
+		})
+	}
 }
+
+// unclosed is a watch whose Stop does nothing.
+type unclosed chan apiwatch.Event
+
+func (u unclosed) ResultChan() <-chan apiwatch.Event { return u }
+
+func (unclosed) Stop() {}
 
 // client-go's fake ignores selectors in watches. Without the Stream's, a program's test would receive events that the
 // program never does.
