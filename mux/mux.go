@@ -55,8 +55,8 @@ var errNotMade = invalid.New("Mux", "", "must be made with New")
 func (m *Mux) made() bool { return m != nil && m.sources != nil }
 
 // Add adds a source. It starts at once if a run is active and not ending, else with the next run. Add returns a
-// *stream.OptionsError if s is nil, has an invalid Run, has no key or that of another source, or includes m. opts may be
-// nil, and is copied.
+// *stream.OptionsError if s is nil, has an invalid Run, has no key or that of another source, or includes m. opts may
+// be nil, and is copied.
 func (m *Mux) Add(s Source, opts *SourceOptions) error {
 	if !m.made() {
 		return errNotMade

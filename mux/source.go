@@ -112,8 +112,8 @@ type failure struct {
 	nextTry time.Time // zero if the source is not about to be retried
 }
 
-// isSynced reports whether the loop has received SYNCED of all sources of s that are synced themselves: see merging. If
-// some of them were removed, no SYNCED says so: then those that are left are, once nothing of theirs waits for the loop.
+// isSynced reports whether the loop has received SYNCED of s and, if s merges sources of its own, of all of them. If
+// one of those was removed, no SYNCED says so: then nothing of s must wait for the loop, and whoever asks must ask s.
 func (s *source) isSynced() bool {
 	return s.progress.synced ||
 		s.progress.partly && s.merges != nil && s.buffer.load().items == 0 && s.buffer.blocked == nil
@@ -148,7 +148,7 @@ type sourceSet struct {
 	backlog backlog
 	holder  host.Holder // holds what waits between two runs
 	ended   int         // number of sources that have ended without an error
-	synced  int         // number of sources that are synced, as far as events tell
+	synced  int         // number of sources with progress.synced
 }
 
 // add adds a source, or returns a *stream.OptionsError if there is one with its key.

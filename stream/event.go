@@ -183,7 +183,7 @@ const (
 	// objects as MODIFIED.
 	GapRewound GapReason = "rewound"
 	// GapFuture: the server has not reached the version that the run starts [After]. The version may be made up, or of
-	// another server, or the server may have gone back in time since: nothing tells them apart. Everything that exists
+	// another server, or the server may have gone back in time since: the Stream can't know. Everything that exists
 	// follows.
 	GapFuture GapReason = "future"
 	// GapPoison: the server repeatedly sent an unreadable event at the same version, which was skipped. An ERROR event

@@ -39,6 +39,7 @@ type fakeRow struct {
 const (
 	existing = "ADDED a ADDED b ADDED d SYNCED"
 	changes  = "MODIFIED a ADDED c DELETED b"
+	redOnes  = "ADDED a ADDED d SYNCED DELETED a ADDED c"
 )
 
 func hasRed(m stream.Meta) bool { return m.GetLabels()["colour"] == "red" }
@@ -58,7 +59,8 @@ func fakeRows(t *testing.T) []fakeRow {
 	known := checkpoint.Position{
 		ResourceVersions: map[string]string{"": "4"},
 		Objects: []checkpoint.Object{
-			{Namespace: "default", Name: "a", ResourceVersion: "1"}, {Namespace: "default", Name: "z", ResourceVersion: "1"},
+			{Namespace: "default", Name: "a", ResourceVersion: "1"},
+			{Namespace: "default", Name: "z", ResourceVersion: "1"},
 		},
 	}
 	raw, meta, all := stream.Raw, stream.Metadata, existing+" "+changes
@@ -67,38 +69,40 @@ func fakeRows(t *testing.T) []fakeRow {
 		{"Namespaces", ofOptions(stream.Options{Namespaces: []string{"default"}}),
 			"ADDED a ADDED b SYNCED " + changes, "d is in another namespace"},
 		{"Namespaces", ofOptions(stream.Options{Namespaces: []string{"default", "other"}}), all, "a fan-in of two"},
-		{"Namespaces", ofOptions(stream.Options{Namespaces: []string{"default", "other"}, Objects: raw}), all, "and raw"},
+		{"Namespaces", ofOptions(stream.Options{Namespaces: []string{"default", "other"}, Objects: raw}), all,
+			"and raw"},
 		{"LabelSelector", ofOptions(stream.Options{LabelSelector: "colour=red"}),
-			"ADDED a ADDED d SYNCED DELETED a ADDED c", "a turns blue, b is"},
+			redOnes, "a turns blue, b is"},
 		{"LabelSelector", ofOptions(stream.Options{LabelSelector: "colour=red", Objects: raw}),
-			"ADDED a ADDED d SYNCED DELETED a ADDED c", "the selector needs the labels of JSON"},
+			redOnes, "the selector needs the labels of JSON"},
 		{"LabelSelector", ofOptions(stream.Options{LabelSelector: "colour=red", Objects: meta}),
-			"ADDED a ADDED d SYNCED DELETED a ADDED c", "the selector needs the labels"},
+			redOnes, "the selector needs the labels"},
 		{"FieldSelector", ofOptions(stream.Options{FieldSelector: "spec.colour=red"}),
-			"ADDED a ADDED d SYNCED DELETED a ADDED c", "any field"},
+			redOnes, "any field"},
 		{"FieldSelector", ofOptions(stream.Options{FieldSelector: "spec.colour=red", Objects: raw}),
-			"ADDED a ADDED d SYNCED DELETED a ADDED c", "any field of JSON"},
+			redOnes, "any field of JSON"},
 		{"FieldSelector", ofOptions(stream.Options{FieldSelector: "spec.colour=red", Objects: meta}),
-			"ADDED a ADDED d SYNCED DELETED a ADDED c", "a field that Metadata lacks"},
+			redOnes, "a field that Metadata lacks"},
 		{"FieldSelector", ofOptions(stream.Options{FieldSelector: "spec.size=3", Objects: raw}),
 			"ADDED a ADDED b ADDED d SYNCED MODIFIED a ADDED c DELETED b", "a number"},
 		{"Name", ofOptions(stream.Options{Name: "b"}), "ADDED b SYNCED DELETED b", "one object"},
 		{"Name", ofOptions(stream.Options{Name: "b", Objects: raw}), "ADDED b SYNCED DELETED b", "one object, raw"},
-		{"Select", ofOptions(stream.Options{Select: hasRed}), "ADDED a ADDED d SYNCED DELETED a ADDED c", "after a label"},
-		{"Select", ofOptions(stream.Options{Select: hasRed, Objects: raw}), "ADDED a ADDED d SYNCED DELETED a ADDED c",
+		{"Select", ofOptions(stream.Options{Select: hasRed}), redOnes, "after a label"},
+		{"Select", ofOptions(stream.Options{Select: hasRed, Objects: raw}), redOnes,
 			"after a label, raw"},
-		{"Select", ofOptions(stream.Options{Select: hasRed, Objects: meta}), "ADDED a ADDED d SYNCED DELETED a ADDED c",
+		{"Select", ofOptions(stream.Options{Select: hasRed, Objects: meta}), redOnes,
 			"after a label of Metadata"},
 		{"Objects", ofOptions(stream.Options{Objects: raw}), all, "JSON"},
 		{"Objects", ofOptions(stream.Options{Objects: meta}), all, "metadata"},
-		{"Transform", ofOptions(stream.Options{Transform: func(o *unstructured.Unstructured) { o.SetLabels(nil) }}), all,
+		{"Transform", ofOptions(stream.Options{Transform: func(o *unstructured.Unstructured) { o.SetLabels(nil) }}),
+			all,
 			"it may not change the fake's object"},
 		{"Transform", ofOptions(stream.Options{LabelSelector: "colour", Transform: func(o *unstructured.Unstructured) {
 			o.SetLabels(nil)
 		}}), all, "what it removes is still selected by"},
 		{"Trace", ofOptions(stream.Options{Trace: &stream.Trace{
-			StatusChanged: func(stream.Status) {}, RequestDone: func(stream.Request) {}, FrameReceived: func(stream.Event) {},
-			WatchClosed: func(stream.Request) {},
+			StatusChanged: func(stream.Status) {}, RequestDone: func(stream.Request) {},
+			FrameReceived: func(stream.Event) {}, WatchClosed: func(stream.Request) {},
 		}}), all, "all callbacks"},
 		{"Logger", ofOptions(stream.Options{Logger: slog.New(slog.NewTextHandler(t.Output(),
 			&slog.HandlerOptions{Level: slog.LevelDebug}))}), all, "every request is logged"},
@@ -108,11 +112,13 @@ func fakeRows(t *testing.T) []fakeRow {
 		{"IdleTimeout", ofRequests(stream.Requests{IdleTimeout: time.Second}), all, "the fake is silent without fault"},
 		{"GiveUpAfter", ofRequests(stream.Requests{GiveUpAfter: time.Second}), all, "nothing fails"},
 		{"Start", ofRun(stream.Run{Start: stream.Now()}), "SYNCED " + changes, "Now"},
-		{"Start", setup{stream.Options{Objects: raw}, stream.Run{Start: stream.Now()}}, "SYNCED " + changes, "Now, raw"},
+		{"Start", setup{stream.Options{Objects: raw}, stream.Run{Start: stream.Now()}}, "SYNCED " + changes,
+			"Now, raw"},
 		{"Start", setup{stream.Options{Objects: raw, Select: hasRed}, stream.Run{Start: stream.Now()}},
 			"SYNCED DELETED a ADDED c", "Now, raw, selected"},
 		{"Start", ofRun(stream.Run{Start: stream.After("4")}), "SYNCED " + changes, "After"},
-		{"Start", setup{stream.Options{Objects: raw, LabelSelector: "colour=red"}, stream.Run{Start: stream.After("4")}},
+		{"Start",
+			setup{stream.Options{Objects: raw, LabelSelector: "colour=red"}, stream.Run{Start: stream.After("4")}},
 			"SYNCED ADDED c", "After, raw, selected: nothing says that a was selected"},
 		{"Start", ofRun(stream.Run{Start: stream.From(known)}),
 			"MODIFIED a ADDED b ADDED d DELETED z SYNCED " + changes, "From compares a list with the position"},
@@ -120,7 +126,8 @@ func fakeRows(t *testing.T) []fakeRow {
 			"MODIFIED a ADDED b ADDED d DELETED z SYNCED " + changes, "From, raw: an inferred DELETED is JSON"},
 		{"Start", ofRun(stream.Run{Start: stream.Resume()}), all, "the first run begins with a snapshot"},
 		{"Until", ofRun(stream.Run{Until: stream.UntilSynced}), existing, "it ends before the changes"},
-		{"Until", setup{stream.Options{Objects: raw}, stream.Run{Until: stream.UntilSynced}}, existing, "the same, raw"},
+		{"Until", setup{stream.Options{Objects: raw}, stream.Run{Until: stream.UntilSynced}}, existing,
+			"the same, raw"},
 		{"Until", ofRun(stream.Run{Until: stream.UntilClosed}), all, "the fake never ends a watch"},
 		{"Checkpoint", ofRun(stream.Run{Checkpoint: tracker}), all, "the first run begins with a snapshot"},
 		{"Checkpoint", setup{stream.Options{Objects: raw}, stream.Run{Checkpoint: tracker, Key: "raw"}}, all, "raw"},
@@ -211,8 +218,8 @@ var fakeDoors = map[string]fakeDoor{
 	"informer":       {read: readInformer},
 }
 
-// TestFakeTakesEveryOptionAtEveryDoor: on client-go's fake every option has its meaning, or is refused by its name, with
-// whatever reads the Stream. So it is if a reactor of the user returns lists without a version.
+// TestFakeTakesEveryOptionAtEveryDoor: on client-go's fake every option has its meaning, or is refused by its name,
+// with whatever reads the Stream. So it is if a reactor of the user returns lists without a version.
 func TestFakeTakesEveryOptionAtEveryDoor(t *testing.T) {
 	for door, d := range fakeDoors {
 		for i := range fakeRows(t) {

@@ -202,8 +202,8 @@ func TestUnusualTestDoubles(t *testing.T) {
 	}
 }
 
-// TestTypedObjectOfAFakeIsPoison: a dynamic client delivers Unstructured, but a watch.FakeWatcher whatever a test adds to
-// it. The object is skipped with a GAP that says why, also if the test double returns one watch again and again, which
+// TestTypedObjectOfAFakeIsPoison: a dynamic client delivers Unstructured, but a watch.FakeWatcher whatever a test adds.
+// The object is skipped with a GAP that says why, also if the test double returns one watch again and again, which
 // is closed after its first use, or sends the object once.
 func TestTypedObjectOfAFakeIsPoison(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}}

@@ -23,8 +23,9 @@ type Run struct {
 	Until End
 	// Checkpoint stores which events were acked ([Event.Ack]), so that the next run of this or a later process
 	// resumes from there; Start applies only to the first run. With UntilSynced, a run that resumes delivers what
-	// differs from what was acked, then SYNCED. Otherwise it begins as [From] does. [Options.Select] must be the same
-	// each time; another Select needs another Key. Nil means no checkpoint.
+	// differs from what was acked, without a GAP, then SYNCED: not what came and went in between. Otherwise it begins
+	// as [From] does. [Options.Select] must be the same each time; another Select needs another Key. Nil means no
+	// checkpoint.
 	Checkpoint *checkpoint.Tracker
 	// Key is the name of the sequence, in a Mux and in the Checkpoint: there 1 to 200 letters, digits, '-', '_' or '.'.
 	// Empty means the resource and its group ("deployments.apps") in the Checkpoint, whatever the version, and
@@ -79,8 +80,8 @@ func Now() Start { return Start{kind: startNow} }
 //
 // [From] and [Resume] avoid these losses.
 //
-// If the server has not reached that version, the run begins with a GAP ([GapFuture]) and everything that exists. A
-// caller who may not list, and so can't ask the server for its version, receives nothing until the server has reached it.
+// If the server has not reached that version, the run begins with a GAP ([GapFuture]) and everything that exists. If
+// the caller may not list, the Stream can't know, and delivers nothing until the server has reached it.
 func After(resourceVersion string) Start { return Start{kind: startAfter, version: resourceVersion} }
 
 // From resumes where p was taken ([Stream.Position]): with the changes since then or, if the server no longer knows

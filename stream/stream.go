@@ -117,7 +117,8 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 	defer release()
 	active.shared = &sequence.Run{
 		Client: s.client, Pace: pace, Session: session, Lists: h.Lists,
-		FailOnGap: r.FailOnGap || h.FailOnLoss && loses(from), UntilClosed: r.Until == UntilClosed, UntilSynced: r.Until == UntilSynced,
+		FailOnGap:   r.FailOnGap || h.FailOnLoss && loses(from),
+		UntilClosed: r.Until == UntilClosed, UntilSynced: r.Until == UntilSynced,
 		Bookmarks: r.Bookmarks, EveryBookmark: h.Bookmarks, Workers: s.allWorkers,
 	}
 	returned := false

@@ -201,8 +201,8 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 	return Waiting{max(m.relists, m.failures), cause, Listing{Memory: m}}
 }
 
-// sink returns what it is a gap for that the version of the server is lower than the one of the sequence. If that is the
-// caller's, and no watch has begun there, it may be made up, or of another server. A later one was the server's.
+// sink returns what it is a gap for that the version of the server is lower than the one of the sequence. If that is
+// the caller's, and no watch has begun there, it may be made up, or of another server. A later one was the server's.
 func (m *Memory) sink() (Reason, error) {
 	if m.rules.After && !m.synced {
 		return GapFuture, errFuture

@@ -112,8 +112,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestLossOfHistoryIsAnErrorAtOnce: what begins at a version ends at the 410, and does not wait for a list, which may be
-// refused for ever. What knows all objects waits for one.
+// TestLossOfHistoryIsAnErrorAtOnce: what begins at a version ends at the 410, and does not wait for a list, which may
+// be refused for ever. What knows all objects waits for one.
 func TestLossOfHistoryIsAnErrorAtOnce(t *testing.T) {
 	expired := []string{"ERROR Expired", "closed"}
 	tests := []struct {
