@@ -3,6 +3,7 @@ package mux
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
@@ -54,8 +55,8 @@ var errNotMade = invalid.New("Mux", "", "must be made with New")
 func (m *Mux) made() bool { return m != nil && m.sources != nil }
 
 // Add adds a source. It starts at once if a run is active and not ending, else with the next run. Add returns a
-// *stream.OptionsError if s is nil, has an invalid Run, has no key, or has the key of another source. opts may be nil,
-// and is copied.
+// *stream.OptionsError if s is nil, has an invalid Run, has no key or that of another source, or includes m. opts may
+// be nil, and is copied.
 func (m *Mux) Add(s Source, opts *SourceOptions) error {
 	if !m.made() {
 		return errNotMade
@@ -68,8 +69,11 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 		return err
 	}
 	added, err := newSource(s, o)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case added.merges != nil && added.merges.includes(m):
+		return invalid.New("Source", added.key, "must not include the Mux that it is added to")
 	}
 	m.sources.mu.Lock()
 	defer m.sources.mu.Unlock()
@@ -189,14 +193,38 @@ func (m *Mux) Synced(friend.Access) (all, whole bool) {
 	if !m.made() {
 		return false, true
 	}
+	var merges []merging // asked without the lock
 	m.sources.mu.Lock()
-	defer m.sources.mu.Unlock()
 	all, whole = len(m.sources.byKey) > 0, true
 	for _, s := range m.sources.byKey {
-		all = all && s.progress.synced
+		all = all && s.isSynced()
 		whole = whole && s.run.Start == stream.Start{} && s.run.Checkpoint == nil
+		if s.merges != nil {
+			merges = append(merges, s.merges)
+		}
+	}
+	m.sources.mu.Unlock()
+	for _, s := range merges {
+		itsAll, itsWhole := s.Synced(friend.Access{})
+		all, whole = all && itsAll, whole && itsWhole
 	}
 	return all, whole
+}
+
+// includes reports whether other is m, or a source of a source of m.
+func (m *Mux) includes(other *Mux) bool {
+	if !m.made() || m == other {
+		return m == other
+	}
+	var merges []merging
+	m.sources.mu.Lock()
+	for _, s := range m.sources.byKey {
+		if s.merges != nil {
+			merges = append(merges, s.merges)
+		}
+	}
+	m.sources.mu.Unlock()
+	return slices.ContainsFunc(merges, func(s merging) bool { return s.includes(other) })
 }
 
 // Has reports whether s is a source, under its own key, for package follow.

@@ -150,9 +150,9 @@ func (r *activeRun) record(s *source, it *item) bool {
 		r.sources.end(s, it.err)
 		return it.err != nil && r.ending == notEnding
 	case it.event.Type == stream.Synced:
-		s.progress.synced = true
+		r.sources.reach(s, &it.event)
 	case it.event.Type == stream.Gap:
-		s.progress.synced = false
+		r.sources.lose(s)
 	}
 	return true
 }

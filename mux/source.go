@@ -42,9 +42,16 @@ type (
 	reporting  interface{ Status() stream.Status }
 )
 
-// source is what a Mux knows of one of its sources. sourceSet.mu guards all but the first four fields.
+// merging is a Source with sources of its own: it embeds a *Mux, or one of package follow.
+type merging interface {
+	Synced(friend.Access) (all, whole bool)
+	includes(*Mux) bool
+}
+
+// source is what a Mux knows of one of its sources. sourceSet.mu guards all but the first five fields.
 type source struct {
 	from    Source
+	merges  merging // from, or nil if it has no sources of its own
 	key     string
 	options SourceOptions
 	run     stream.Run // of a *stream.Sequence
@@ -60,6 +67,7 @@ type source struct {
 // newSource returns a source that has not begun, or a *stream.OptionsError.
 func newSource(from Source, o SourceOptions) (*source, error) {
 	s := &source{from: from, key: cmp.Or(o.Key, from.Key()), options: o, worker: lastWorker{state: stream.Idle}}
+	s.merges, _ = from.(merging)
 	if w, ok := from.(watched); ok {
 		var err error
 		if _, s.run, err = w.Watched(friend.Access{}); err != nil {
@@ -93,7 +101,8 @@ type progress struct {
 	buffered bool // an event, so that it can resume
 	restart  bool // it can't resume from its Position
 	finished bool // without an error
-	synced   bool // the loop has received SYNCED, and no GAP or error since
+	synced   bool // the loop has received SYNCED of all sources of the source, and no GAP or error since
+	partly   bool // ... SYNCED, at least of one of them
 }
 
 // failure is the last failure of a source.
@@ -101,6 +110,13 @@ type failure struct {
 	err     error
 	inARow  int
 	nextTry time.Time // zero if the source is not about to be retried
+}
+
+// isSynced reports whether the loop has received SYNCED of s and, if s merges sources of its own, of all of them. If
+// one of those was removed, no SYNCED says so: then nothing of s must wait for the loop, and whoever asks must ask s.
+func (s *source) isSynced() bool {
+	return s.progress.synced ||
+		s.progress.partly && s.merges != nil && s.buffer.load().items == 0 && s.buffer.blocked == nil
 }
 
 // reset prepares a source for a run. What waits is kept if the source resumes.
@@ -132,6 +148,7 @@ type sourceSet struct {
 	backlog backlog
 	holder  host.Holder // holds what waits between two runs
 	ended   int         // number of sources that have ended without an error
+	synced  int         // number of sources with progress.synced
 }
 
 // add adds a source, or returns a *stream.OptionsError if there is one with its key.
@@ -155,6 +172,7 @@ func (all *sourceSet) find(s Source) *source {
 // detach takes a source out. It returns a channel that is closed when the source has ended, or nil if it has.
 func (all *sourceSet) detach(s *source) <-chan struct{} {
 	delete(all.byKey, s.key)
+	all.lose(s)
 	s.removed = true
 	if s.progress.finished {
 		all.ended--
@@ -173,7 +191,7 @@ func (all *sourceSet) detach(s *source) <-chan struct{} {
 
 // reset prepares for a run.
 func (all *sourceSet) reset() {
-	all.ended = 0
+	all.ended, all.synced = 0, 0
 	for _, s := range all.byKey {
 		s.reset()
 		all.backlog.schedule(s)
@@ -184,11 +202,30 @@ func (all *sourceSet) reset() {
 func (all *sourceSet) end(s *source, err error) {
 	s.worker.state, s.failure.err = stream.Stopped, err
 	if err != nil {
-		s.progress.synced = false
+		all.lose(s)
 		return
 	}
 	s.progress.finished = true
 	all.ended++
+}
+
+// reach records that the loop receives a SYNCED of s, which may be that of one of several sources of s.
+func (all *sourceSet) reach(s *source, ev *stream.Event) {
+	e := ev.Envelope(friend.Access{})
+	all.lose(s)
+	s.progress.partly = true
+	if s.progress.synced = !e.Unsynced; s.progress.synced && !s.removed {
+		all.synced++
+	}
+	e.Unsynced = all.synced < len(all.byKey) // for a Mux that this one is a source of
+}
+
+// lose records that s is not synced any more.
+func (all *sourceSet) lose(s *source) {
+	if s.progress.synced && !s.removed {
+		all.synced--
+	}
+	s.progress.synced, s.progress.partly = false, false
 }
 
 func (all *sourceSet) allEnded() bool { return len(all.byKey) > 0 && all.ended == len(all.byKey) }

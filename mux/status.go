@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -25,7 +26,8 @@ type SourceStatus struct {
 	State stream.State
 	// Stream is the result of the source's Status method, or nil if it has none with the signature of Stream.Status.
 	Stream *stream.Status
-	// Synced reports that the loop has received SYNCED, and no GAP or error since.
+	// Synced reports that the loop has received SYNCED, and no GAP or error since. A source that embeds a Mux is Synced
+	// when the loop has received that of all of its sources.
 	Synced bool
 	// Queued and Bytes are the source's share of what waits.
 	Queued int
@@ -49,6 +51,12 @@ func (m *Mux) Status() Status {
 	all, sources := m.sources.status()
 	for i := range all.Sources {
 		s, src := &all.Sources[i], sources[i]
+		if m, ok := src.(merging); ok && s.Synced {
+			s.Synced, _ = m.Synced(friend.Access{})
+			if all.AllSynced = all.AllSynced && s.Synced; !s.Synced && s.State == stream.Streaming {
+				s.State = stream.Listing
+			}
+		}
 		r, ok := src.(reporting)
 		if !ok {
 			continue
@@ -87,7 +95,7 @@ func (all *sourceSet) status() (st Status, from []Source) {
 func (s *source) status() SourceStatus {
 	waiting := s.buffer.load()
 	st := SourceStatus{
-		Key: s.key, State: s.worker.state, Synced: s.progress.synced, Queued: waiting.events, Bytes: waiting.bytes,
+		Key: s.key, State: s.worker.state, Synced: s.isSynced(), Queued: waiting.events, Bytes: waiting.bytes,
 		Coalesced: s.buffer.latest.coalesced, Vanished: s.buffer.latest.vanished, Err: s.failure.err,
 	}
 	if s.buffer.blocked != nil {

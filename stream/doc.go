@@ -33,8 +33,8 @@
 //   - Durable: a commit, even an interrupted one, leaves the old checkpoint or the new one, never a mixture. A
 //     checkpoint that is corrupt or locked, or does not match the Stream, is refused with a typed error.
 //   - Bounded: failed requests are retried after random waits that grow up to 30 s, or as the server asks, and all
-//     Streams of a client together send at most 50 of them per second. The index takes about 70 bytes per object. No
-//     goroutine is left when the loop has ended.
+//     Streams of a client together send at most 50 of them per second. The index takes about 70 bytes per object of a
+//     kube-apiserver. No goroutine is left when the loop has ended.
 //   - Classified: [Stream.Status] returns the current state and, if something failed, the cause and the next try.
 //
 // # Not promised

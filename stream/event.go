@@ -170,8 +170,8 @@ type GapDetails struct {
 }
 
 // GapReason is the reason for a GAP: one of these, or "unversioned" if the watch has ended and the Stream cannot resume
-// it, because an event had no resourceVersion (client-go's fakes), or one that was not a number although those before
-// were.
+// it, because an event had no resourceVersion, or one that was not a number although those before were, or because the
+// client is client-go's fake, which keeps no history.
 type GapReason string
 
 const (
@@ -182,6 +182,10 @@ const (
 	// than those delivered. The same version may now mean another state, so everything that exists follows, known
 	// objects as MODIFIED.
 	GapRewound GapReason = "rewound"
+	// GapFuture: the server has not reached the version that the run starts [After]. The version may be made up, or of
+	// another server, or the server may have gone back in time since: the Stream can't know. Everything that exists
+	// follows.
+	GapFuture GapReason = "future"
 	// GapPoison: the server repeatedly sent an unreadable event at the same version, which was skipped. An ERROR event
 	// without a Status is unreadable, too.
 	GapPoison GapReason = "poison"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -200,6 +202,93 @@ func TestUnusualTestDoubles(t *testing.T) {
 	}
 }
 
+// TestTypedObjectOfAFakeIsPoison: a dynamic client delivers Unstructured, but a watch.FakeWatcher whatever a test adds.
+// The object is skipped with a GAP that says why, also if the test double returns one watch again and again, which
+// is closed after its first use, or sends the object once.
+func TestTypedObjectOfAFakeIsPoison(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}}
+	sends := func(objects ...runtime.Object) apiwatch.Interface {
+		f := apiwatch.NewFakeWithChanSize(2, false)
+		for _, o := range objects {
+			f.Add(o)
+		}
+		return f
+	}
+	poison := []string{"ADDED a@", "SYNCED 2", "GAP poison from 2 to 2", "SYNCED 2"}
+	tests := []struct {
+		watches func() func() apiwatch.Interface
+		want    []string
+		why     string
+	}{
+		{func() func() apiwatch.Interface {
+			watches := []apiwatch.Interface{sends(pod), sends(widget("default", "b", "red"))}
+			return func() (w apiwatch.Interface) { w, watches = watches[0], watches[1:]; return w }
+		}, append(slices.Clip(poison), "ADDED b@"), "it does not come again"},
+		{func() func() apiwatch.Interface {
+			return func() apiwatch.Interface { return sends(pod) }
+		}, append(slices.Clip(poison), poison[2:]...), "it comes on every watch"},
+		{func() func() apiwatch.Interface {
+			w := sends(pod)
+			return func() apiwatch.Interface { return w }
+		}, append(slices.Clip(poison), "GAP unversioned from 2 to 2", "SYNCED 2"), "DefaultWatchReactor has one watch"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			got := record(t, watchWith(t, tt.watches()), time.Minute)
+			if diff := cmp.Diff(tt.want, got[:min(len(got), len(tt.want))]); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
+		})
+	}
+}
+
+// TestFakeListsWithoutAVersion: reactors return lists with and without a version.
+func TestFakeListsWithoutAVersion(t *testing.T) {
+	list := func(rv string, names ...string) *unstructured.UnstructuredList {
+		l := &unstructured.UnstructuredList{}
+		for _, n := range names {
+			l.Items = append(l.Items, *widget("default", n, "red"))
+		}
+		l.SetResourceVersion(rv)
+		return l
+	}
+	tests := []struct {
+		lists []*unstructured.UnstructuredList
+		want  []string
+		why   string
+	}{
+		{[]*unstructured.UnstructuredList{list("", "a", "b"), list("", "b", "c")},
+			[]string{"ADDED a@", "ADDED b@", "SYNCED 1", "GAP unversioned from 1 to 1", "ADDED c@ inferred",
+				"DELETED a@ inferred", "SYNCED 1"}, "the differences are found without versions"},
+		{[]*unstructured.UnstructuredList{list("7", "a"), list("", "b")},
+			[]string{"ADDED a@", "SYNCED 7", "GAP unversioned from 7 to 1", "ADDED b@ inferred", "DELETED a@ inferred",
+				"SYNCED 1"}, "no version is no rewind"},
+		{[]*unstructured.UnstructuredList{list(""), list("7", "b")},
+			[]string{"SYNCED 1", "GAP unversioned from 1 to 7", "ADDED b@ inferred", "SYNCED 7"}, "an empty list"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			c := fakeClient()
+			n := -1
+			c.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+				n++
+				return true, tt.lists[min(n, len(tt.lists)-1)], nil
+			})
+			c.PrependWatchReactor("*", func(clienttesting.Action) (bool, apiwatch.Interface, error) {
+				w := apiwatch.NewFake()
+				if n < len(tt.lists)-1 {
+					w.Stop()
+				}
+				return true, w, nil
+			})
+			got := record(t, newStream(t, c, nil), time.Minute)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
+		})
+	}
+}
+
 func TestEventsReturnsAfterTheWatchEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &slowToEnd{result: make(chan apiwatch.Event)}
@@ -255,19 +344,42 @@ func (s *slowToEnd) Stop() {
 func TestUnclosedWatchDoesNotDelayTheEnd(t *testing.T) {
 	// A watch that does not close its channel after Stop violates the contract of watch.Interface. It must not delay
 	// the end of the loop.
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		never := func() apiwatch.Interface { return apiwatch.NewProxyWatcher(make(chan apiwatch.Event)) }
-		for ev := range watchWith(t, never).Events(t.Context()) {
-			if ev.Type == stream.Synced {
-				break
+	tests := []struct {
+		watch func(chan apiwatch.Event) apiwatch.Interface
+		want  time.Duration
+		why   string
+	}{
+		{func(c chan apiwatch.Event) apiwatch.Interface { return apiwatch.NewProxyWatcher(c) }, 0,
+			"its Stop closes nothing"},
+		{func(chan apiwatch.Event) apiwatch.Interface { return unclosed(nil) }, 0, "nobody can close a nil channel"},
+		{func(c chan apiwatch.Event) apiwatch.Interface { return unclosed(c) }, time.Second,
+			"another type may close it soon"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			s := watchWith(t, func() apiwatch.Interface { return tt.watch(make(chan apiwatch.Event)) })
+			ended := make(chan time.Duration)
+			go func() {
+				began := time.Now()
+				for range s.Events(t.Context()) {
+				}
+				ended <- time.Since(began)
+			}()
+			synctest.Wait()
+			s.Stop()
+			if d := <-ended; d != tt.want {
+				t.Errorf("the loop took %v to end, want %v: %s", d, tt.want, tt.why)
 			}
-		}
-		if d := time.Since(began); d > 2*time.Second {
-			t.Errorf("the loop took %v to end", d)
-		}
-	})
+		})
+	}
 }
+
+// unclosed is a watch whose Stop does nothing.
+type unclosed chan apiwatch.Event
+
+func (u unclosed) ResultChan() <-chan apiwatch.Event { return u }
+
+func (unclosed) Stop() {}
 
 // client-go's fake ignores selectors in watches. Without the Stream's, a program's test would receive events that the
 // program never does.

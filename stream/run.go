@@ -23,8 +23,9 @@ type Run struct {
 	Until End
 	// Checkpoint stores which events were acked ([Event.Ack]), so that the next run of this or a later process
 	// resumes from there; Start applies only to the first run. With UntilSynced, a run that resumes delivers what
-	// differs from what was acked, then SYNCED. Otherwise it begins as [From] does. [Options.Select] must be the same
-	// each time; another Select needs another Key. Nil means no checkpoint.
+	// differs from what was acked, without a GAP, then SYNCED: not what came and went in between. Otherwise it begins
+	// as [From] does. [Options.Select] must be the same each time; another Select needs another Key. Nil means no
+	// checkpoint.
 	Checkpoint *checkpoint.Tracker
 	// Key is the name of the sequence, in a Mux and in the Checkpoint: there 1 to 200 letters, digits, '-', '_' or '.'.
 	// Empty means the resource and its group ("deployments.apps") in the Checkpoint, whatever the version, and
@@ -83,11 +84,14 @@ func Now() Start { return Start{kind: startNow} }
 //   - If their first change makes them stop matching [Options.Select], that is not reported.
 //
 // [From] and [Resume] avoid these losses.
+//
+// If the server has not reached that version, the run begins with a GAP ([GapFuture]) and everything that exists. If
+// the caller may not list, the Stream can't know, and delivers nothing until the server has reached it.
 func After(resourceVersion string) Start { return Start{kind: startAfter, version: resourceVersion} }
 
 // From resumes where p was taken ([Stream.Position]): with the changes since then or, if the server no longer knows
 // them, with GAP and the differences. A position from within a snapshot resumes with GAP ([GapRestarted]) and the
-// differences. p is copied.
+// differences. p is copied. If the server has not reached its versions, it has gone back in time ([GapRewound]).
 //
 // Such a run delivers SYNCED at the version where it resumes, as soon as a watch is open. What was missed comes after
 // it: the changes or, if the server has lost them, GAP, the differences and another SYNCED.

@@ -127,8 +127,52 @@ func TestStart(t *testing.T) {
 				{"list", list("9", "", "a@2")},
 				{"watch 9", watch("open")},
 			},
-			[]string{"GAP rewound from 50 to 9 history lost", "ADDED a@2 inferred", "SYNCED 9"},
-			"a watch ahead of the server would be silent for ever"},
+			[]string{"GAP future from 50 to 9 history lost", "ADDED a@2 inferred", "SYNCED 9"},
+			"a watch ahead of the server would be silent for ever; nothing says that the server has gone back in time"},
+		{"after a version a replica has not reached", setup{Run: stream.Run{Start: stream.After("50")}},
+			[]exchange{
+				{"probe", list("9", "")}, {"probe", list("51", "")},
+				{"watch 50", watch("ADDED a@51", "open")},
+			},
+			[]string{"SYNCED 50", "ADDED a@51"},
+			"one answer may come from a replica that lags"},
+		{"after a version the server has not reached and calls expired",
+			setup{Run: stream.Run{Start: stream.After("50")}},
+			[]exchange{
+				{"watch 50", status(410, metav1.StatusReasonExpired)},
+				{"list", list("9", "", "a@2")}, {"list", list("9", "", "a@2")},
+				{"watch 9", watch("open")},
+			},
+			[]string{"GAP future from 50 to 9 history lost", "ADDED a@2 inferred", "SYNCED 9"},
+			"the lists show that it is no version of the past"},
+		{"after a version the server has not reached, later",
+			setup{Run: stream.Run{Start: stream.After("5")}},
+			[]exchange{
+				{"watch 5", watch("ADDED a@6", "close")},
+				{"probe", list("3", "")}, {"probe", list("3", "")},
+				{"list", list("3", "", "b@2")},
+				{"watch 3", watch("open")},
+			},
+			[]string{"SYNCED 5", "ADDED a@6", "GAP rewound from 6 to 3 history lost", "ADDED b@2 inferred",
+				"DELETED a@6 inferred", "SYNCED 3"},
+			"the watch has begun there, so the version was the server's"},
+		{"after a version that is too large", setup{Run: stream.Run{Start: stream.After("50")}},
+			[]exchange{
+				{"watch 50", tooLarge},
+				{"probe", list("9", "")}, {"probe", list("9", "")},
+				{"list", list("9", "", "a@2")},
+				{"watch 9", watch("open")},
+			},
+			[]string{"GAP future from 50 to 9 history lost", "ADDED a@2 inferred", "SYNCED 9"},
+			"its Retry-After does not say that the server will reach it: a list does"},
+		{"from a position the server has not reached", setup{Run: stream.Run{Start: position("50", knownAs("a", "2"))}},
+			[]exchange{
+				{"probe", list("9", "")}, {"probe", list("9", "")},
+				{"list", list("9", "", "a@2")},
+				{"watch 9", watch("open")},
+			},
+			[]string{"GAP rewound from 50 to 9", "MODIFIED a@2 inferred", "SYNCED 9"},
+			"an earlier run was there, so the server has gone back in time"},
 		{"from a position", setup{Run: stream.Run{Start: position("5", knownAs("a", "2"), knownAs("b", "3"))}},
 			[]exchange{
 				{"watch 5", watch("DELETED a@6", "MODIFIED b@7", "open")},
@@ -169,6 +213,28 @@ func TestStart(t *testing.T) {
 			},
 			[]string{"GAP restarted from  to 9 history lost", "ADDED a@2 inferred", "ADDED b@8 inferred", "SYNCED 9"},
 			"an unknown part of the snapshot was delivered, so it restarts with a GAP"},
+	})
+}
+
+// tooLarge is how a kube-apiserver answers a request for a version that its cache has not reached.
+func tooLarge(*http.Request) (*http.Response, error) {
+	s := failure(504, metav1.StatusReasonTimeout, 1)
+	s.Message = "Too large resource version: 50, current: 9"
+	s.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: s.Message}}
+	return respondJSON(504, s)
+}
+
+// TestFutureVersionWithFailOnGap: the error does not speak of a server that has gone back in time.
+func TestFutureVersionWithFailOnGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{t: t, exchanges: []exchange{{"probe", list("9", "")}, {"probe", list("9", "")}}}
+		run := stream.Run{Start: stream.After("50"), FailOnGap: true}
+		got := record(t, newStream(t, s.client(), &setup{Run: run}), time.Minute)
+		want := []string{"error: cannot know what happened since resourceVersion 50 (future): " +
+			"the server has not reached the resourceVersion to start after"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	})
 }
 

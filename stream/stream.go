@@ -121,9 +121,10 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 	defer release()
 	active.shared = &sequence.Run{
 		Client: s.client, Pace: pace, Session: session, Lists: h.Lists,
-		FailOnGap: r.FailOnGap, UntilClosed: r.Until == UntilClosed, UntilSynced: r.Until == UntilSynced,
+		FailOnGap:   r.FailOnGap || h.FailOnLoss && loses(from),
+		UntilClosed: r.Until == UntilClosed, UntilSynced: r.Until == UntilSynced,
 		RetryRefused: r.RetryRefused,
-		Bookmarks: r.Bookmarks, EveryBookmark: h.Bookmarks, Workers: s.allWorkers,
+		Bookmarks:    r.Bookmarks, EveryBookmark: h.Bookmarks, Workers: s.allWorkers,
 	}
 	returned := false
 	defer func() {
@@ -138,6 +139,11 @@ func (s *Stream) runOnce(ctx context.Context, r Run, h host.Run, yield func(Even
 		return nil
 	}
 	return err
+}
+
+// loses reports whether the first GAP of a run that begins at o has HistoryLost.
+func loses(o sequence.Origin) bool {
+	return o.After != "" || o.Position != nil && (o.Position.Partial || o.Position.Unclean)
 }
 
 // activeRun is one run.

@@ -89,7 +89,7 @@ var (
 	}
 	gapReasons = []string{
 		string(stream.GapExpired), string(stream.GapRewound), string(stream.GapPoison),
-		"unversioned", string(stream.GapRestarted), string(stream.GapScope),
+		"unversioned", string(stream.GapRestarted), string(stream.GapScope), string(stream.GapFuture),
 	}
 )
 

@@ -28,6 +28,9 @@ type Run struct {
 	// Bookmarks delivers BOOKMARK events even if stream.Run.Bookmarks is false, and also those that do not advance
 	// the version: the last event may have been of an object that the Stream does not select.
 	Bookmarks bool
+	// FailOnLoss is stream.Run.FailOnGap for a GAP with HistoryLost. The run ends as soon as there is a gap, even if no
+	// snapshot can be read, and so no GAP delivered.
+	FailOnLoss bool
 	// Holder is who runs the Stream, if it keeps events for its loop from one run to the next. See Holder.
 	Holder *Holder
 }
@@ -44,4 +47,5 @@ type Envelope struct {
 	Mark      *acks.Mark // nil without a checkpoint
 	Source    string     // in a Mux, the key of the source
 	Coalesced int        // in a Mux with Latest, how many other events of the object this one stands for
+	Unsynced  bool       // of SYNCED from a Mux: another one of its sources is not synced
 }

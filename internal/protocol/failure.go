@@ -27,6 +27,7 @@ const (
 	ServerError                 // any other code from 500
 	Unusable                    // not a list, or one without a resourceVersion, or of objects without names
 	Unreadable                  // an event can't be decoded
+	TooLarge                    // the server has not reached a version: only a probe shows whether it will
 )
 
 // MaxRetryAfter bounds RetryAfter.

@@ -33,7 +33,7 @@ func AppendKey(to []byte, s State, rename func(to []byte, text string) []byte) [
 func (m *Memory) appendKey(to []byte, rename func(to []byte, text string) []byte) []byte {
 	r := &m.rules
 	to = append(to,
-		bits(r.FailOnGap, r.Partial, r.Unclean, r.Quiet, r.UntilClosed, r.UntilSynced),
+		bits(r.FailOnGap, r.Partial, r.Unclean, r.Quiet, r.UntilClosed, r.UntilSynced, r.After),
 		bits(r.WantInitialEvents, r.InitialEvents, r.NoProbe, m.synced, m.current, m.midSnapshot, m.silent,
 			r.RetryRefused),
 		byte(min(m.failures, max(maxTries, keptFailures))), byte(min(m.relists, 1)), byte(min(m.empty, maxEmpty)),

@@ -57,13 +57,16 @@ func (m *Memory) rejectStale(version string, streamed bool) State {
 	switch {
 	case sure && m.rules.Quiet: // nothing was delivered
 		m.forgetVersions()
-	case sure && m.rules.FailOnGap:
-		return Stopped{Gap: Gap{GapRewound, m.lastKnown()}, Err: errBehind}
 	case sure:
-		m.gap = Gap{GapRewound, m.lastKnown()}
+		reason, err := m.sink()
+		if m.rules.FailOnGap {
+			return Stopped{Gap: Gap{reason, m.lastKnown()}, Err: err}
+		}
+		m.gap = Gap{reason, m.lastKnown()}
 		m.forgetVersions()
 	case behind:
-		return m.restart(streamed, Failure{Err: errBehind})
+		_, err := m.sink()
+		return m.restart(streamed, Failure{Err: err})
 	}
 	return nil
 }

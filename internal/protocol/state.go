@@ -157,12 +157,13 @@ func (m Memory) Rewound() bool { return m.gap.Reason == GapRewound }
 type Rules struct {
 	FailOnGap         bool // a gap ends the sequence
 	Partial           bool // the sequence started at a version; the index lacks the objects that existed then
+	After             bool // the version is the caller's, and the server need not have reached it
 	Unclean           bool // an earlier run may have delivered more than the index knows
 	Quiet             bool // the first snapshot is not delivered
 	UntilClosed       bool // the end of a watch ends the sequence
 	UntilSynced       bool // the first SYNCED ends the sequence
 	WantInitialEvents bool // streaming lists are wanted
 	InitialEvents     bool // streaming lists are wanted, and the server seems to have them
-	NoProbe           bool // lists say nothing about watches, as with client-go's fakes
+	NoProbe           bool // lists say nothing about watches, and watches keep no history: client-go's fakes
 	RetryRefused      bool // refusals are retried before the first SYNCED, too
 }

@@ -39,6 +39,7 @@ var (
 	errDuplicate    = errors.New("the pages of the list hold nothing new")
 	errClosed       = errors.New("the server closed the connection soon after it was opened")
 	errBehind       = errors.New("the server answered with an older resourceVersion than before")
+	errFuture       = errors.New("the server has not reached the resourceVersion to start after")
 	errScope        = errors.New("the last run watched other namespaces, or the whole cluster")
 	errNoMarker     = errors.New("the server did not send the bookmark that ends the initial events")
 )
@@ -203,7 +204,7 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 	if m.rules.Partial {
 		m.since = m.version
 	}
-	if reason == GapRewound {
+	if reason == GapRewound || reason == GapFuture {
 		m.forgetVersions()
 	}
 	m.current, m.poison, m.empty, m.behind = false, 0, 0, 0
@@ -215,10 +216,19 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 	return Waiting{max(m.relists, m.failures), cause, Listing{Memory: m}}
 }
 
+// sink returns what it is a gap for that the version of the server is lower than the one of the sequence. If that is
+// the caller's, and no watch has begun there, it may be made up, or of another server. A later one was the server's.
+func (m *Memory) sink() (Reason, error) {
+	if m.rules.After && !m.synced {
+		return GapFuture, errFuture
+	}
+	return GapRewound, errBehind
+}
+
 // countBehind counts the answers in a row that are older than what was delivered. It reports whether one at a version
-// is, and whether there are enough to be sure that the server has gone back in time.
+// is, and whether there are enough to be sure that the server has gone back in time. Versions of fakes do not count.
 func (m *Memory) countBehind(version string) (behind, sure bool) {
-	if !Before(version, m.version) && !Before(version, m.minimum) {
+	if m.rules.NoProbe || !Before(version, m.version) && !Before(version, m.minimum) {
 		m.behind = 0
 		return false, false
 	}

@@ -15,6 +15,7 @@ var (
 	errBadRequest   = failure("no such token", BadRequest)
 	errInvalid      = failure("invalid", Invalid)
 	errServer       = failure("internal error", ServerError)
+	errTooLarge     = Failure{Err: errors.New("too large resource version"), Class: TooLarge, RetryAfter: time.Second}
 	errBusy         = Failure{Err: errors.New("too many requests"), RetryAfter: 7 * time.Second}
 	errConnection   = failure("connection refused", Transient)
 	errUnreadable   = failure("invalid JSON", Unreadable)
@@ -64,6 +65,7 @@ func wantStreamed(m *Memory)    { m.rules.WantInitialEvents = true }
 func streamed(m *Memory)        { m.rules.InitialEvents = true }
 func logins(n int) tweak        { return func(m *Memory) { m.logins = n } }
 func retryRefused(m *Memory)    { m.rules.RetryRefused = true }
+func after(m *Memory)           { m.rules.After, m.rules.Partial = true, true }
 func noProbe(m *Memory)         { m.rules.NoProbe = true }
 func notCurrent(m *Memory)      { m.current = false }
 func gapped(r Reason, from string) tweak {

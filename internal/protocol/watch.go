@@ -44,7 +44,7 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 		return Stopped{Err: f.Err}, Outputs{}
 	}
 	m.failures++
-	if f.RetryAfter > 0 || f.Refused() {
+	if (f.RetryAfter > 0 || f.Refused()) && f.Class != TooLarge {
 		return m.retry(f, s), Outputs{}
 	}
 	return m.retry(f, m.resume(s.pendingSynced, false)), Outputs{}
@@ -106,7 +106,9 @@ func (s Streaming) closed(in Closed) State {
 		return m.relist(GapExpired, cause)
 	case m.rules.UntilClosed:
 		return Stopped{Err: cause.Err}
-	case s.unversioned:
+	case m.rules.NoProbe && cause.Class == Unreadable:
+		return m.relist(GapPoison, cause) // it does not come again
+	case s.unversioned, m.rules.NoProbe:
 		return m.relist(GapUnversioned, cause)
 	case cause.Err == nil && in.Planned && s.frames:
 		return Connecting{Memory: s.Memory}
@@ -130,7 +132,7 @@ func (s Streaming) closed(in Closed) State {
 		return m.resume(false, false)
 	}
 	m.failures++
-	if cause.RetryAfter > 0 {
+	if cause.RetryAfter > 0 && cause.Class != TooLarge {
 		return m.retry(cause, Connecting{Memory: s.Memory})
 	}
 	return m.retry(cause, m.resume(false, false))
@@ -139,10 +141,12 @@ func (s Streaming) closed(in Closed) State {
 func (s Probing) page(in Page) State {
 	m := &s.Memory
 	m.logins = 0
-	if behind, sure := m.countBehind(in.Version); sure {
-		return m.relist(GapRewound, Failure{Err: errBehind})
-	} else if behind {
-		return s.again(Failure{Err: errBehind})
+	if behind, sure := m.countBehind(in.Version); behind {
+		reason, err := m.sink()
+		if sure {
+			return m.relist(reason, Failure{Err: err})
+		}
+		return s.again(Failure{Err: err})
 	}
 	return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
 }

@@ -90,6 +90,7 @@ type Reason string
 const (
 	GapExpired     Reason = "expired"
 	GapRewound     Reason = "rewound"
+	GapFuture      Reason = "future"
 	GapPoison      Reason = "poison"
 	GapUnversioned Reason = "unversioned"
 	GapRestarted   Reason = "restarted"

@@ -158,7 +158,7 @@ func (t *Target) rules(r *Run, o Origin) protocol.Rules {
 	streamed := !t.Requests.PagedLists && !t.Fake
 	rules := protocol.Rules{
 		FailOnGap: r.FailOnGap, UntilClosed: r.UntilClosed, UntilSynced: r.UntilSynced,
-		Quiet: o.Now, Partial: o.After != "",
+		Quiet: o.Now, Partial: o.After != "", After: o.After != "",
 		WantInitialEvents: streamed, InitialEvents: streamed && !t.noInitialEvents.Load(),
 		NoProbe: t.Fake, RetryRefused: r.RetryRefused,
 	}

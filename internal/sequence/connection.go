@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (c *connection) read(ev *client.Event) (f protocol.Frame, err error) {
 	if err != nil {
 		return f, err
 	}
-	o.verdict, o.body.memory = ev.Verdict, ev.Memory
+	o.verdict, o.body.memory = cmp.Or(o.verdict, ev.Verdict), ev.Memory
 	c.inbox.putEvent(objectEvent{o, ev.Type})
 	f.Kind = protocol.ChangedFrame
 	if ev.Type == watch.Added {
@@ -211,7 +212,7 @@ func (c *connection) peekObjects() []object {
 			break
 		}
 		if ev.Type != watch.Deleted {
-			o.verdict = ev.Verdict
+			o.verdict = cmp.Or(o.verdict, ev.Verdict)
 			objects = append(objects, o)
 		}
 	}

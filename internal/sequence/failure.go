@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
@@ -50,6 +51,8 @@ func classOf(err error) protocol.Class {
 		return protocol.Unusable
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err): // 410 Gone, and 410 Expired in ERROR events
 		return protocol.Expired
+	case apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
+		return protocol.TooLarge
 	case apierrors.IsBadRequest(err):
 		return protocol.BadRequest
 	case apierrors.IsUnauthorized(err):

@@ -49,6 +49,9 @@ func TestFailureClassifiesServerErrors(t *testing.T) {
 			"503 with the wait in a header"},
 		{&client.RetryAfterError{Err: status(503, ""), After: time.Hour + 1}, protocol.ServerError, time.Hour,
 			"a wait in a header is cut to an hour, too"},
+		{&apierrors.StatusError{ErrStatus: metav1.Status{Code: 504, Details: &metav1.StatusDetails{
+			Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}, RetryAfterSeconds: 1,
+		}}}, protocol.TooLarge, time.Second, "504 from a cache that has not reached the version"},
 		{fmt.Errorf("%w: %w", errUnreadable, errNameless), protocol.Unreadable, 0,
 			"an event without a name"},
 		{errUnreadable, protocol.Unreadable, 0, "an event that can't be decoded"},

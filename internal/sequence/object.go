@@ -31,7 +31,7 @@ type objectEvent struct {
 type object struct {
 	objects.Version // embedded: the object is in this version
 	body            body
-	verdict         client.Verdict // of Config.Select, if it was called before the object was decoded
+	verdict         client.Verdict // of Config.Select, if it was called before the object was decoded, or of Matches
 }
 
 // body is an object as an Event has it: decoded, or as JSON.
@@ -96,6 +96,9 @@ func (t *Target) accept(o *unstructured.Unstructured, raw decode.Raw) (object, e
 	if accepted.Name == "" || t.Resource.Namespaced && accepted.Namespace == "" && !t.Fake {
 		return object{}, errNameless
 	}
+	if t.Matches != nil && !t.Matches(accepted.body.decoded) { // before the object loses what it is selected by
+		accepted.verdict = client.Rejected
+	}
 	var err error
 	switch {
 	case t.Objects == client.Metadata:
@@ -144,7 +147,7 @@ func (t *Target) selects(o object) bool {
 	if o.verdict != client.Unasked {
 		return o.verdict == client.Selected
 	}
-	return (t.Matches == nil || t.Matches(o.body.decoded)) && (t.Select == nil || t.Select(o.meta()))
+	return t.Select == nil || t.Select(o.meta())
 }
 
 // unversioned reports whether the ResourceVersion is a hash.

@@ -33,6 +33,9 @@ const (
 	// that the Stream assumes that the bookmark at its end will never arrive.
 	markerTimeout   = 10 * time.Second
 	streamedTimeout = 5 * time.Minute
+	// fakeVersion is the version of a list of client-go's fake that has none: a list that a reactor of a test returns.
+	// The fake itself gives it to a list without objects.
+	fakeVersion = "1"
 )
 
 // requests sends the requests of one Worker.
@@ -105,6 +108,8 @@ func (r *requests) requestPage(ctx context.Context, o metav1.ListOptions, timeou
 	case err != nil:
 	case !r.scope.target.isList(list):
 		err = notList(list)
+	case r.scope.target.Fake && list.GetResourceVersion() == "":
+		list.SetResourceVersion(fakeVersion)
 	case !protocol.Usable(list.GetResourceVersion()):
 		err = errNoVersion
 	}

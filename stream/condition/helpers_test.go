@@ -62,11 +62,28 @@ var kinds = map[string]func(*streamtest.Server) source{
 	},
 	"Mux":    func(srv *streamtest.Server) source { return muxOf(srv, nil) },
 	"Latest": func(srv *streamtest.Server) source { return muxOf(srv, &mux.Options{Overflow: mux.Latest}) },
-	"follow": func(srv *streamtest.Server) source {
-		c := srv.Client()
-		r := discovery.NewResolver(must(discovery.NewClient(srv.Config())), 0)
-		return must(follow.New(r, c, follow.Selection{Resources: []string{"*.example.com"}}, nil))
+	"follow": func(srv *streamtest.Server) source { return followOf(srv) },
+	"Mux in a Mux": func(srv *streamtest.Server) source {
+		return must(mux.New(nil, keyed{muxOf(srv, nil)}))
 	},
+	"follow in a Mux": func(srv *streamtest.Server) source {
+		return must(mux.New(nil, keyedFollow{followOf(srv)}))
+	},
+}
+
+// keyed and keyedFollow are sources of a Mux.
+type (
+	keyed       struct{ *mux.Mux }
+	keyedFollow struct{ *follow.Mux }
+)
+
+func (keyed) Key() string { return "inner" }
+
+func (keyedFollow) Key() string { return "inner" }
+
+func followOf(srv *streamtest.Server) *follow.Mux {
+	r := discovery.NewResolver(must(discovery.NewClient(srv.Config())), 0)
+	return must(follow.New(r, srv.Client(), follow.Selection{Resources: []string{"*.example.com"}}, nil))
 }
 
 func muxOf(srv *streamtest.Server, o *mux.Options) *mux.Mux {

@@ -112,40 +112,58 @@ func TestSource(t *testing.T) {
 	})
 }
 
+// asItIs and inAnother return what a Source reads of a Mux.
+func asItIs(m *mux.Mux) (*mux.Mux, error) { return m, nil }
+
+func inAnother(m *mux.Mux) (*mux.Mux, error) { return mux.New(nil, keyed{m}) }
+
+// keyed is a Mux as a source of another one.
+type keyed struct{ *mux.Mux }
+
+func (keyed) Key() string { return "inner" }
+
 func TestSourceOfAMuxIsSyncedWithTheLastStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := bounded(t)
-		srv := streamtest.NewServer(widgets(), gadgets())
-		srv.Put(gadgets(), "lab", "late")
-		if err := srv.Apply("gadgets any 1-4: 500"); err != nil {
-			t.Fatal(err)
-		}
-		two, err := stream.New(srv.Client(), gadgets(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := mux.New(nil, newStream(t, srv, nil), two)
-		if err != nil {
-			t.Fatal(err)
-		}
-		src, err := controller.NewSource(m, names, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q := newQueue()
-		defer q.ShutDown()
-		if err := src.Start(ctx, q); err != nil {
-			t.Fatal(err)
-		}
-		if err := src.WaitForSync(ctx); err != nil {
-			t.Error(err)
-		}
-		if diff := cmp.Diff([]string{"late"}, drain(q)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		cancel(nil)
-		_ = src.Wait(context.Background())
-	})
+	for _, read := range []func(*mux.Mux) (*mux.Mux, error){asItIs, inAnother} {
+		synctest.Test(t, func(t *testing.T) { testSourceOfAMuxIsSyncedWithTheLastStream(t, read) })
+	}
+}
+
+func testSourceOfAMuxIsSyncedWithTheLastStream(t *testing.T, read func(*mux.Mux) (*mux.Mux, error)) {
+	ctx, cancel := bounded(t)
+	srv := streamtest.NewServer(widgets(), gadgets())
+	srv.Put(gadgets(), "lab", "late")
+	if err := srv.Apply("gadgets any 1-4: 500"); err != nil {
+		t.Fatal(err)
+	}
+	two, err := stream.New(srv.Client(), gadgets(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := mux.New(nil, newStream(t, srv, nil), two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer, err := read(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := controller.NewSource(outer, names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := newQueue()
+	defer q.ShutDown()
+	if err := src.Start(ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	if err := src.WaitForSync(ctx); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"late"}, drain(q)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	cancel(nil)
+	_ = src.Wait(context.Background())
 }
 
 // A Mux emits nothing when a source is removed, so WaitForSync must find out that the others are synced.
@@ -154,9 +172,12 @@ func TestSourceIsSyncedWithoutARemovedStream(t *testing.T) {
 		why    string
 		remove int
 		ended  bool // WaitForSync waits until the context ends
+		read   func(*mux.Mux) (*mux.Mux, error)
 	}{
-		{"the one that never syncs", 1, false},
-		{"nothing is left that is synced", 2, true},
+		{"the one that never syncs", 1, false, asItIs},
+		{"nothing is left that is synced", 2, true, asItIs},
+		{"the one that never syncs, of a Mux in a Mux", 1, false, inAnother},
+		{"nothing is left that is synced, of a Mux in a Mux", 2, true, inAnother},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := bounded(t)
@@ -174,7 +195,11 @@ func TestSourceIsSyncedWithoutARemovedStream(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			src, err := controller.NewSource(m, names, nil)
+			outer, err := c.read(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			src, err := controller.NewSource(outer, names, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

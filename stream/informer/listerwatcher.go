@@ -200,7 +200,9 @@ func (l *ListerWatcher) start(ctx context.Context, o metav1.ListOptions, s *sess
 	s.caughtUp = from != nil
 	l.unversioned = l.unversioned || s.marker && s.namespaces > 1
 	s.begin(ctx, func(ctx context.Context) iter.Seq2[stream.Event, error] {
-		return l.stream.Host(ctx, host.Run{Start: func() *checkpoint.Position { return from }, Bookmarks: true})
+		return l.stream.Host(ctx, host.Run{
+			Start: func() *checkpoint.Position { return from }, Bookmarks: true, FailOnLoss: true,
+		})
 	})
 	s.bind(ctx)
 	l.current = s

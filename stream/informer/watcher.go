@@ -34,10 +34,10 @@ type Watcher struct {
 // not delivered, and BOOKMARK only with Run.Bookmarks. The object of an inferred DELETED has little more than a name
 // (see stream.Event). The Stream waits until the receiver has taken an event.
 //
-// An error of the run is an ERROR event, the last one. So is a GAP with HistoryLost, after which deletions could not be
-// reported, and, with Run.FailOnGap, every gap: both have a Status with code 410 and reason Expired. If s is nil or has
-// a Checkpoint, which nobody would ack, the ERROR is the only event. The end of ctx or of the run, and [Watcher.Stop],
-// close the channel without an ERROR.
+// An error of the run is an ERROR event, the last one. So is a gap after which deletions could not be reported (a GAP
+// with HistoryLost), and, with Run.FailOnGap, every gap: both have a Status with code 410 and reason Expired. If s is
+// nil or has a Checkpoint, which nobody would ack, the ERROR is the only event. The end of ctx or of the run, and
+// [Watcher.Stop], close the channel without an ERROR.
 //
 // The caller must call Stop, end ctx, or receive until the channel is closed.
 func Watch(ctx context.Context, s sequence) *Watcher {
@@ -52,7 +52,7 @@ func Watch(ctx context.Context, s sequence) *Watcher {
 		if _, run, _ := s.Watched(friend.Access{}); run.Checkpoint != nil {
 			return errCheckpoint
 		}
-		err := w.deliver(ctx, s.Resource(), s.Events(ctx))
+		err := w.deliver(ctx, s.Resource(), s.Host(ctx, host.Run{FailOnLoss: true}))
 		if ctx.Err() != nil {
 			s.Hold(friend.Access{}, host.Nobody) // the receiver may not have taken the last event
 		}
@@ -65,7 +65,7 @@ func Watch(ctx context.Context, s sequence) *Watcher {
 type sequence interface {
 	Resource() gvr.Resource
 	Watched(friend.Access) (stream.Options, stream.Run, error)
-	Events(context.Context) iter.Seq2[stream.Event, error]
+	Host(context.Context, host.Run) iter.Seq2[stream.Event, error]
 	Hold(friend.Access, *host.Holder)
 }
 

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -16,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/informer"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -104,6 +108,55 @@ func TestWatch(t *testing.T) {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 			})
+		})
+	}
+}
+
+// TestLossOfHistoryIsAnErrorAtOnce: what begins at a version ends at the 410, and does not wait for a list, which may
+// be refused for ever. What knows all objects waits for one.
+func TestLossOfHistoryIsAnErrorAtOnce(t *testing.T) {
+	expired := []string{"ERROR Expired", "closed"}
+	tests := []struct {
+		watch func(t *testing.T, s *stream.Stream) watch.Interface
+		want  []string
+		why   string
+	}{
+		{func(t *testing.T, s *stream.Stream) watch.Interface {
+			return informer.Watch(t.Context(), s.With(stream.Run{Start: stream.After("1")}))
+		}, expired, "Watch after a version"},
+		{func(t *testing.T, s *stream.Stream) watch.Interface {
+			p := checkpoint.Position{Partial: true, ResourceVersions: map[string]string{"": "1"}}
+			return informer.Watch(t.Context(), s.With(stream.Run{Start: stream.From(p)}))
+		}, expired, "Watch from a position that lacks objects"},
+		{func(t *testing.T, s *stream.Stream) watch.Interface {
+			w, err := informer.NewListerWatcher(s).Watch(metav1.ListOptions{ResourceVersion: "1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w
+		}, expired, "a ListerWatcher at a version"},
+		{func(t *testing.T, s *stream.Stream) watch.Interface { return informer.Watch(t.Context(), s) }, nil,
+			"Watch of everything: the Stream finds out what was deleted, once it may list"},
+	}
+	for _, tt := range tests {
+		inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+			w := tt.watch(t, newStream(t, srv, nil))
+			defer func() {
+				w.Stop()
+				for range w.ResultChan() {
+				}
+			}()
+			received(w)
+			if err := srv.Apply("list *: 403\ninitial *: 403\nprobe *: 403"); err != nil {
+				t.Fatal(err)
+			}
+			do(t, srv, "widgets silence")
+			remove(t, srv, "door")
+			do(t, srv, "restart")
+			got := slices.DeleteFunc(received(w), func(ev string) bool { return strings.HasPrefix(ev, "BOOKMARK") })
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
 		})
 	}
 }

@@ -184,7 +184,7 @@ func (s *source) unannounced(i int) *Violation {
 }
 
 var reasons = []stream.GapReason{stream.GapExpired, stream.GapRewound, stream.GapPoison,
-	"unversioned", stream.GapRestarted, stream.GapScope}
+	"unversioned", stream.GapRestarted, stream.GapFuture, stream.GapScope}
 
 func (s *source) gap(i int, ev stream.Event) *Violation {
 	g, why := ev.Gap, ""
