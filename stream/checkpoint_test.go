@@ -385,10 +385,13 @@ func TestResumesFromCheckpoint(t *testing.T) {
 		{"the watch replays an old event", []programRun{{
 			exchanges: []exchange{
 				{"list", list("5", "", "a@2")},
-				{"watch 5", watch("ADDED b@3", "MODIFIED a@6", "open")},
+				{"watch 5", watch("MODIFIED a@6", "ADDED b@3", "open")},
+				{"list", list("6", "", "a@6")},
+				{"watch 6", watch("MODIFIED a@7", "open")},
 			},
-			want:   []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6"},
-			stored: "at 6 a@6",
+			want: []string{"ADDED a@2", "SYNCED 5", "MODIFIED a@6", "GAP unordered from 6 to 6", "SYNCED 6",
+				"MODIFIED a@7"},
+			stored: "at 7 a@7",
 			why:    "b is not delivered, so no later run may report its deletion",
 		}}},
 		{"UntilSynced", []programRun{first, {

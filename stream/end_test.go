@@ -79,7 +79,7 @@ func TestGiveUpAfter(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := &setup{Options: stream.Options{Requests: stream.Requests{GiveUpAfter: time.Minute,
-					IdleTimeout: 2 * time.Hour, WatchLifetime: time.Hour}}}
+					IdleTimeout: 2 * time.Hour, WatchLifetime: 3 * time.Hour}}}
 				s := newStream(t, (&script{t: t, exchanges: tt.script}).client(), o)
 				began := time.Now()
 				stop := time.AfterFunc(90*time.Minute, s.Stop)

@@ -169,9 +169,7 @@ type GapDetails struct {
 	HistoryLost bool
 }
 
-// GapReason is the reason for a GAP: one of these, or "unversioned" if the watch has ended and the Stream cannot resume
-// it, because an event had no resourceVersion, or one that was not a number although those before were, or because the
-// client is client-go's fake, which keeps no history.
+// GapReason is the reason for a GAP.
 type GapReason string
 
 const (
@@ -189,6 +187,14 @@ const (
 	// GapPoison: the server repeatedly sent an unreadable event at the same version, which was skipped. An ERROR event
 	// without a Status is unreadable, too.
 	GapPoison GapReason = "poison"
+	// GapUnordered: the server does not keep the rules about resourceVersions, or skips events. The watch has sent an
+	// unknown object at or below a version that was delivered before; or a second object of a name whose first one was
+	// not deleted; or what exists, although it was to begin at a version; or the versions of lists sink a second time.
+	// What was missed is among the differences. See [Unordered].
+	GapUnordered GapReason = "unordered"
+	// GapUnversioned: there is no version to resume at. The server's lists have none, or an event had none, or one that
+	// was not a number although those before were, or the client is client-go's fake, which keeps no history.
+	GapUnversioned GapReason = "unversioned"
 	// GapRestarted: an earlier run delivered something, and this one reads a snapshot, because the position or the
 	// checkpoint has no version to resume at: the run ended, or was killed, before the ack of SYNCED was committed.
 	GapRestarted GapReason = "restarted"

@@ -43,7 +43,7 @@ func testWay(t *testing.T, c *explore.Conversation) {
 	o := setup{Run: stream.Run{Start: startOf(c), FailOnGap: c.Rules.FailOnGap, RetryRefused: c.Rules.RetryRefused,
 		Bookmarks: true}}
 	o.Requests.PagedLists = !c.Rules.WantInitialEvents
-	o.Requests.WatchLifetime, o.Requests.IdleTimeout = 5*time.Minute, 10*time.Minute // see reply.end of package explore
+	o.Requests.WatchLifetime, o.Requests.IdleTimeout = 5*time.Minute, 315*time.Second // see reply.end of package explore
 	if c.Even {
 		o.Select = even
 	}

@@ -36,8 +36,8 @@ func TestReplayedEventsAreDeliveredOnce(t *testing.T) {
 		{"of initial events", setup{},
 			[]exchange{{"watch initial",
 				watch("ADDED a@3", "ADDED a@2", "ADDED a@3", "ADDED a@4", "ADDED a/other@5", "MARKER @6", "open")}},
-			[]string{"ADDED a@3", "MODIFIED a@4 inferred", "SYNCED 6"},
-			"repeated initial events are delivered only if they are newer"},
+			[]string{"ADDED a@3", "MODIFIED a@4 inferred", "ADDED a/other@5", "SYNCED 6"},
+			"repeated initial events are delivered only if they are newer, and another uid is another object"},
 	})
 }
 

@@ -12,6 +12,12 @@ import (
 )
 
 // State is what a Stream is doing. The value of each is its name.
+//
+// In state Unordered the server does not keep the rules about resourceVersions (Kubernetes API conventions): its lists
+// have none, or versions do not grow, and Cause says what was seen. What the watch sends is delivered. What it does not
+// is found by lists: one at once, the next one half a minute later, and so on up to one in five minutes; the next is due
+// at NextTry. Each is a GAP ([GapUnordered], [GapUnversioned]). The state ends when three watches have begun without new
+// evidence. To act on it: ask whoever runs the API server, often an aggregated one.
 type State string
 
 const (
@@ -20,7 +26,8 @@ const (
 	Streaming    State = State(sequence.Streaming)    // a watch is open
 	Resuming     State = State(sequence.Resuming)     // briefly, between two watches
 	Backoff      State = State(sequence.Backoff)      // a request failed; the next try is at NextTry
-	Stalled      State = State(sequence.Stalled)      // the watch fell silent, and the server does not answer a probe
+	Stalled      State = State(sequence.Stalled)      // the watch fell silent, and the server can't list the objects
+	Unordered    State = State(sequence.Unordered)    // a watch is open, but the server breaks the rules: see below
 	Unauthorized State = State(sequence.Unauthorized) // 401; the next try is at NextTry
 	Forbidden    State = State(sequence.Forbidden)    // 403; the next try is at NextTry
 	Gone         State = State(sequence.Gone)         // 404, as when a CRD is deleted; the next try is at NextTry
@@ -36,11 +43,12 @@ type Status struct {
 	// is handling. It is empty while a snapshot is being delivered.
 	ResourceVersion string
 	Since           time.Time // when State began
-	// Cause is the error that led to Backoff, Stalled, Unauthorized, Forbidden, Gone or Stopped. It is nil if nothing
-	// failed, and after Stop or a break.
+	// Cause is the error that led to Backoff, Stalled, Unordered, Unauthorized, Forbidden, Gone or Stopped. It is nil if
+	// nothing failed, and after Stop or a break.
 	Cause error
 	// Attempt counts the failures in a row. NextTry is when the next attempt begins, or began if it is under way. Both
-	// are zero if nothing failed.
+	// are zero if nothing failed. In state Unordered NextTry is when the next list is read, or zero; in state
+	// Stalled it may be when the server is next asked for all objects, although a watch is open.
 	Attempt int
 	NextTry time.Time
 	// Objects is the number of objects that exist, as far as the Stream knows.
@@ -64,8 +72,11 @@ func (s Status) String() string {
 	if s.ResourceVersion != "" {
 		text += " @" + s.ResourceVersion
 	}
-	if s.Attempt > 0 {
+	switch {
+	case s.Attempt > 0:
 		text += fmt.Sprintf(", %d failures, next try at %s", s.Attempt, s.NextTry.Format(time.TimeOnly))
+	case !s.NextTry.IsZero():
+		text += ", next list at " + s.NextTry.Format(time.TimeOnly)
 	}
 	if s.Cause != nil {
 		text += ": " + s.Cause.Error()
@@ -74,7 +85,8 @@ func (s Status) String() string {
 }
 
 // bySeverity lists the states, the most severe last.
-var bySeverity = []State{Stopped, Idle, Streaming, Resuming, Listing, Backoff, Stalled, Gone, Unauthorized, Forbidden}
+var bySeverity = []State{Stopped, Idle, Streaming, Resuming, Listing, Unordered, Backoff, Stalled, Gone, Unauthorized,
+	Forbidden}
 
 // Status returns what the Stream is doing now.
 func (s *Stream) Status() Status {

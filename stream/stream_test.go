@@ -204,13 +204,11 @@ func TestEarlyRefusalEndsTheRun(t *testing.T) {
 		{"list", status(405, metav1.StatusReasonMethodNotAllowed), apierrors.IsMethodNotSupported,
 			"a resource without the verb list"},
 		{"list", status(422, metav1.StatusReasonInvalid), apierrors.IsInvalid, "invalid options"},
-		{"list", list("0", ""), says("resourceVersion"), "a list at version 0, which means any version"},
 		{"watch", status(403, metav1.StatusReasonForbidden), apierrors.IsForbidden,
 			"the right to list, but not to watch"},
 		{"list", list("5", "", "@2"), says("lacks its name"), "an object without a name"},
 		{"list", func(*http.Request) (*http.Response, error) { return respondJSON(200, object("a@9")) },
 			says("something else"), "an object instead of a list"},
-		{"list", list("", ""), says("resourceVersion"), "a list without a resourceVersion to watch from"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {

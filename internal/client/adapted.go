@@ -80,6 +80,11 @@ func (w *adaptedWatch) Wait(ctx context.Context, timeout time.Duration) bool {
 	return true
 }
 
+// Pause is Wait, which leaves the watch as it is.
+func (w *adaptedWatch) Pause(ctx context.Context, timeout time.Duration) bool {
+	return w.Wait(ctx, timeout)
+}
+
 func (w *adaptedWatch) receive(ev watch.Event, ok bool) {
 	w.arrived, w.valid, w.over = ev, ok, !ok
 	if w.ahead != nil {

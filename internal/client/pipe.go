@@ -80,6 +80,15 @@ func (p *pipe) readAhead() {
 	}
 }
 
+// readOnce lets a goroutine read, if none does: it waits for what arrives next, and the receiver need not.
+func (p *pipe) readOnce() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reading.ahead == nil && !p.arrived.ending.over && !p.reading.stopped {
+		p.fillAhead()
+	}
+}
+
 func (p *pipe) fillAhead() {
 	p.reading.ahead = make(chan struct{})
 	go p.fill(p.reading.ahead)

@@ -33,8 +33,11 @@ type Watch interface {
 	// Next returns the next event if ok is true. If over is true, no event will follow. If both are false, no event has
 	// arrived, or all that arrived were skipped by the Filter.
 	Next() (ev Event, ok, over bool)
-	// Wait waits until Next may return something, or ctx ends. It returns false if neither happens within timeout.
+	// Wait waits until Next may return something, or ctx ends. It returns false if neither happens within timeout: then
+	// the watch is over.
 	Wait(ctx context.Context, timeout time.Duration) bool
+	// Pause does the same, but the watch is never over because of that.
+	Pause(ctx context.Context, timeout time.Duration) bool
 	// Dead says that the connection may be dead, because nothing has arrived on it for so long. After Drain, the
 	// requests of a client that is from New use new ones.
 	Dead()
@@ -235,6 +238,19 @@ func (w *directWatch) Wait(ctx context.Context, timeout time.Duration) bool {
 		}
 	}
 	return !w.frames.pipe.isSilent()
+}
+
+func (w *directWatch) Pause(ctx context.Context, timeout time.Duration) bool {
+	w.frames.pipe.readOnce()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-w.frames.pipe.ready:
+	case <-ctx.Done():
+	case <-timer.C:
+		return false
+	}
+	return true
 }
 
 func (w *directWatch) Next() (ev Event, ok, over bool) { return w.frames.next() }

@@ -2,6 +2,7 @@ package index
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -18,10 +19,16 @@ import (
 // Put, Remove and EndList call deliver for each Change, right after it has entered the Index. If deliver returns an
 // error, they return that error and do not make the rest of the changes, which are found again the next time. A nil
 // deliver receives nothing.
+//
+// Put and Remove return a [*Contradiction], and change nothing, if an event can't be true together with what the Index
+// knows. A list shows then what is.
 type Index struct {
 	mu      sync.Mutex // not held while deliver or changed is called
 	table   table
 	changed func(e objects.Version, gone bool) // may be nil
+	// shared: a list had several objects of one name (a server of several clusters). So only a list or its own DELETED
+	// shows that an object is gone.
+	shared bool
 }
 
 // pending reports whether the object may have been delivered, but was never acked. A pending entry has no version.
@@ -77,12 +84,12 @@ func (x *Index) HasName(namespace, name []byte) bool {
 	return x.table.of(hash).hasName(hash, namespace, name)
 }
 
-// Saw reports whether an object of a name was entered since BeginList.
-func (x *Index) Saw(name types.NamespacedName) bool {
+// Saw reports whether an object was entered since BeginList.
+func (x *Index) Saw(id objects.ID) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	k := x.table.key(name)
-	return x.table.of(k.hash).saw(k)
+	name := x.table.key(id.NamespacedName())
+	return x.table.of(name.hash).saw(name, id.UID)
 }
 
 // Enter sets the entry of an object, without a Change. It counts as seen by the current list.
@@ -203,38 +210,52 @@ type Evidence int
 
 const (
 	Listed   Evidence = iota // the object exists now
+	Only                     // the same, and no other of its name does: client-go's fake says so with each event
 	Happened                 // the object has changed
 	Replayed                 // the object changed in the past, and that may have been delivered
 )
 
+// isEvent reports whether the evidence is an event of a watch.
+func (e Evidence) isEvent() bool { return e >= Happened }
+
+// Contradiction is an event that can't be true together with what the Index knows, if the server keeps the rules about
+// versions.
+type Contradiction struct {
+	Object objects.ID
+	Why    string
+}
+
+func (c *Contradiction) Error() string {
+	return fmt.Sprintf("the server's resourceVersions do not grow, or it skips events: %s: %s",
+		c.Object.NamespacedName(), c.Why)
+}
+
 // Put enters an object that exists, and delivers the changes.
 func (x *Index) Put(now objects.Version, selected bool, from Evidence, deliver Deliver) error {
-	if selected && from != Listed && x.renew(now) {
+	if selected && from.isEvent() && x.renew(now) {
 		if x.changed != nil {
 			x.changed(now, false)
 		}
 		return deliver.call(Change{Kind: watch.Modified})
 	}
 	was, stale, ok := x.get(now.ID)
-	if ok && from != Listed && protocol.NotAfter(now.ResourceVersion, was.ResourceVersion) {
+	known := ok && !pending(was)
+	if known && from.isEvent() && protocol.NotAfter(now.ResourceVersion, was.ResourceVersion) {
 		return nil // delivered before, or acked ahead of where the watch resumes
 	}
-	if from == Replayed && (!ok || pending(was)) {
-		return nil // it is unknown whether its DELETED was delivered; a pending entry is newer
+	if from == Replayed && !known {
+		if selected {
+			return &Contradiction{now.ID, "it is new, and its resourceVersion is not"}
+		}
+		return nil
 	}
-	if !ok || pending(was) || from == Listed {
-		// Other objects of the name are gone: their deletion was missed. A list that has this object proves that of all
-		// others, a watch only of those that are not as new as its event. A pending entry is newer than the version
-		// where the watch resumes, so the watch will report its deletion.
-		err := x.endOthers(now.ID, func(other objects.Version) bool {
-			return from == Listed || !pending(other) && !protocol.NotAfter(now.ResourceVersion, other.ResourceVersion)
-		}, deliver)
-		if err != nil {
+	if !known || !from.isEvent() {
+		if err := x.putOthers(now, known, from, deliver); err != nil {
 			return err
 		}
 	}
 	switch {
-	case !selected && (!ok || pending(was) && from != Listed):
+	case !selected && !known && (!ok || from.isEvent()):
 		return nil
 	case !selected:
 		x.forget(was)
@@ -272,13 +293,31 @@ func (x *Index) update(was, now objects.Version, known, stale bool) {
 	}
 }
 
-// endOthers removes the objects of the same name that have another uid and for which ended returns true.
-func (x *Index) endOthers(of objects.ID, ended func(other objects.Version) bool, deliver Deliver) error {
+// putOthers decides about the objects of the name of one that exists, with other uids. A new one of a list takes their
+// place: their deletion was missed. An event that is newer than they are contradicts them. A pending entry is newer than
+// the version where the watch resumes, so the watch will report its deletion.
+func (x *Index) putOthers(now objects.Version, known bool, from Evidence, deliver Deliver) error {
+	var gone []objects.Version
+	for _, other := range x.others(now.ID) {
+		switch {
+		case from == Listed && x.Saw(other.ID):
+			x.shared = true
+		case from == Listed && (known || x.shared): // the list may have it, too; EndList knows
+		case !from.isEvent():
+			gone = append(gone, other)
+		case !x.shared && !pending(other) && !protocol.NotAfter(now.ResourceVersion, other.ResourceVersion):
+			return &Contradiction{now.ID, "it is new, and another object of its name was not deleted"}
+		}
+	}
+	return x.end(gone, deliver)
+}
+
+// others returns the objects of the same name that have another uid.
+func (x *Index) others(of objects.ID) []objects.Version {
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	name := x.table.key(of.NamespacedName())
-	others := x.table.of(name.hash).others(name, of.UID)
-	x.mu.Unlock()
-	return x.end(slices.DeleteFunc(others, func(other objects.Version) bool { return !ended(other) }), deliver)
+	return x.table.of(name.hash).others(name, of.UID)
 }
 
 // Remove removes an object that the server has reported as deleted, and delivers the changes. An event that is older
@@ -292,12 +331,13 @@ func (x *Index) Remove(o objects.Version, from Evidence, deliver Deliver) error 
 	case ok:
 		x.forget(was)
 		return deliver.call(Change{Kind: watch.Deleted})
-	case from == Happened:
-		// The object has come and gone after others of its name, which must be gone, too. If versions can't be
-		// compared, this may be a replay of an earlier object's end: a deletion must not be invented.
-		return x.endOthers(o.ID, func(other objects.Version) bool {
-			return protocol.NotAfter(other.ResourceVersion, o.ResourceVersion) // not of a pending entry
-		}, deliver)
+	case from == Happened && !x.shared:
+		// If versions can't be compared, this may be a replay of an earlier object's end.
+		for _, other := range x.others(o.ID) {
+			if protocol.NotAfter(other.ResourceVersion, o.ResourceVersion) { // not a pending entry
+				return &Contradiction{o.ID, "it came and went, and another object of its name was not deleted"}
+			}
+		}
 	}
 	return nil
 }

@@ -66,6 +66,11 @@ func TestIndex(t *testing.T) {
 			return collect(func(d Deliver) error { return x.Put(as(o), true, Happened, d) })
 		}
 	}
+	only := func(o objects.Version) op {
+		return func(x *Index) []Change {
+			return collect(func(d Deliver) error { return x.Put(as(o), true, Only, d) })
+		}
+	}
 	remove := func(o objects.Version) op {
 		return func(x *Index) []Change { return collect(func(d Deliver) error { return x.Remove(as(o), Happened, d) }) }
 	}
@@ -135,8 +140,28 @@ func TestIndex(t *testing.T) {
 			[]op{put(obj("a", "1", "5"))}, put(obj("a", "1", "5")), ""},
 		{"live, with a pending entry of the name", "the watch will report the end of that object",
 			[]op{pending("a", "1")}, put(obj("a", "2", "6")), "ADDED"},
-		{"live replacement", "a missed deletion is reported first",
-			[]op{put(obj("a", "1", "5"))}, put(obj("a", "2", "6")), "DELETED a/1@5, ADDED"},
+		{"live replacement", "a deletion was missed, or the server has both: a list shows which",
+			[]op{put(obj("a", "1", "5"))}, put(obj("a", "2", "6")), "CONTRADICTION"},
+		{"live replacement, the list after it", "the deletion comes first",
+			[]op{put(obj("a", "1", "5")), put(obj("a", "2", "6"))}, list(obj("a", "2", "6")), "DELETED a/1@5, ADDED"},
+		{"live replacement on client-go's fake", "it has only one object of a name",
+			[]op{put(obj("a", "1", "5"))}, only(obj("a", "2", "6")), "DELETED a/1@5, ADDED"},
+		{"two of a name in a list", "a server of several clusters: the uid decides",
+			nil, list(obj("a", "1", "5"), obj("a", "2", "6")), "ADDED, ADDED"},
+		{"two of a name in two lists", "neither is gone while the other is listed",
+			[]op{list(obj("a", "1", "5"), obj("a", "2", "6"))}, list(obj("a", "1", "5"), obj("a", "2", "7")), "MODIFIED"},
+		{"two of a name, one is gone", "the list does not have it",
+			[]op{list(obj("a", "1", "5"), obj("a", "2", "6"))}, list(obj("a", "2", "6")), "DELETED a/1@5"},
+		{"two of a name, and a third", "no event shows that one of them is gone",
+			[]op{list(obj("a", "1", "5"), obj("a", "2", "6"))}, put(obj("a", "3", "7")), "ADDED"},
+		{"two of a name, and the end of an unknown one", "the same",
+			[]op{list(obj("a", "1", "5"), obj("a", "2", "6"))}, remove(obj("a", "3", "7")), ""},
+		{"two of a name, one is deleted", "DELETED has its uid",
+			[]op{list(obj("a", "1", "5"), obj("a", "2", "6"))}, remove(obj("a", "1", "7")), "DELETED"},
+		{"replayed deletion of an object that came back", "it left the selector at 7 and was back at 8",
+			[]op{put(obj("a", "1", "8"))}, replayRemove(obj("a", "1", "7")), ""},
+		{"replayed deletion, older than the state, without a uid", "it is the end of an earlier object of the name",
+			[]op{put(obj("a", "", "5"))}, replayRemove(obj("a", "", "4")), ""},
 		{"live deletion", "DELETED has the server's object",
 			[]op{put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED"},
 		{"deletion of an unknown object", "it was never delivered, or its deletion was",
@@ -155,8 +180,6 @@ func TestIndex(t *testing.T) {
 			[]op{put(obj("a", "2", "x"))}, remove(obj("a", "1", "y")), ""},
 		{"replayed deletion of a known object", "some servers send the deletion with the version of the last change",
 			[]op{put(obj("a", "1", "5"))}, replayRemove(obj("a", "1", "5")), "DELETED"},
-		{"replayed deletion of an object that came back", "it left the selector at 7 and was back at 8",
-			[]op{put(obj("a", "1", "8"))}, replayRemove(obj("a", "1", "7")), ""},
 		{"replayed deletion of another object", "a replay proves nothing about the known object",
 			[]op{put(obj("a", "2", "8"))}, replayRemove(obj("a", "1", "9")), ""},
 		{"replayed deletion of an unknown object", "it was delivered before",
@@ -165,12 +188,12 @@ func TestIndex(t *testing.T) {
 			[]op{put(obj("a", "1", "5"))}, replayPut(obj("a", "1", "6")), "MODIFIED"},
 		{"replayed change that is older", "it was delivered before",
 			[]op{put(obj("a", "1", "7"))}, replayPut(obj("a", "1", "6")), ""},
-		{"replayed creation of an unknown object", "as far as is known, its deletion was delivered",
-			nil, replayPut(obj("a", "1", "6")), ""},
-		{"replayed creation of another object", "a replay proves nothing about the known object",
-			[]op{put(obj("a", "2", "8"))}, replayPut(obj("a", "1", "9")), ""},
-		{"deletion of a later object", "the known one, which was before it, must be gone as well",
-			[]op{put(obj("a", "1", "5"))}, remove(obj("a", "2", "8")), "DELETED a/1@5"},
+		{"replayed creation of an unknown object", "its deletion was delivered, or versions do not grow: a list shows which",
+			nil, replayPut(obj("a", "1", "6")), "CONTRADICTION"},
+		{"replayed creation of another object", "a replay proves nothing about the known object, and the list shows both",
+			[]op{put(obj("a", "2", "8"))}, replayPut(obj("a", "1", "9")), "CONTRADICTION"},
+		{"deletion of a later object", "the known one, which was before it, may be gone as well",
+			[]op{put(obj("a", "1", "5"))}, remove(obj("a", "2", "8")), "CONTRADICTION"},
 		{"creation after a deletion", "an object that left the selector and came back is ADDED",
 			[]op{put(obj("a", "1", "5")), remove(obj("a", "1", "6"))}, put(obj("a", "1", "7")), "ADDED"},
 
@@ -182,8 +205,8 @@ func TestIndex(t *testing.T) {
 			[]op{put(obj("a", "1", "5")), unselected(obj("a", "1", "6"))}, put(obj("a", "1", "7")), "ADDED"},
 		{"deletion of an object that was never selected", "it was never delivered",
 			[]op{unselected(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), ""},
-		{"replaced by an object that is not selected", "only the deletion of the old object is reported",
-			[]op{put(obj("a", "1", "5"))}, unselected(obj("a", "2", "6")), "DELETED a/1@5"},
+		{"replaced by an object that is not selected", "the old one may be gone, and a list shows it",
+			[]op{put(obj("a", "1", "5"))}, unselected(obj("a", "2", "6")), "CONTRADICTION"},
 
 		{"acked ahead, then an older change", "the watch resumes before what was acked",
 			[]op{list(obj("a", "1", "9"))}, put(obj("a", "1", "7")), ""},
@@ -198,8 +221,8 @@ func TestIndex(t *testing.T) {
 			[]op{pending("a", "1")}, list(), "DELETED a/1@"},
 		{"pending, an earlier deletion", "the watch has not reached the version that was delivered",
 			[]op{pending("a", "1")}, remove(obj("a", "1", "4")), ""},
-		{"pending, an earlier creation replayed", "the object was delivered after that",
-			[]op{pending("a", "1")}, replayPut(obj("a", "1", "4")), ""},
+		{"pending, an earlier creation replayed", "the object was delivered after that, or versions do not grow",
+			[]op{pending("a", "1")}, replayPut(obj("a", "1", "4")), "CONTRADICTION"},
 		{"pending, back, then deleted", "now the watch has reached the version that was delivered",
 			[]op{pending("a", "1"), put(obj("a", "1", "5"))}, remove(obj("a", "1", "6")), "DELETED"},
 		{"pending, listed and no longer selected", "its ADDED may have been delivered, so its DELETED is",
@@ -213,11 +236,11 @@ func TestIndex(t *testing.T) {
 		{"two of a name, the old one is deleted", "the new object is still to come",
 			[]op{list(obj("a", "1", "5")), pending("a", "2")}, remove(obj("a", "1", "6")), "DELETED"},
 		{"two of a name, the new one is created", "the deletion of the old one was missed",
-			[]op{list(obj("a", "1", "5")), pending("a", "2")}, put(obj("a", "2", "7")), "DELETED a/1@5, ADDED"},
+			[]op{list(obj("a", "1", "5")), pending("a", "2")}, put(obj("a", "2", "7")), "CONTRADICTION"},
 		{"two of a name, the new one is listed", "each has its own entry",
 			[]op{list(obj("a", "1", "5")), pending("a", "2")}, list(obj("a", "2", "7")), "DELETED a/1@5, ADDED"},
-		{"two of a name, the acked one is listed", "DELETED of the other one comes first",
-			[]op{list(obj("a", "2", "5")), pending("a", "1")}, list(obj("a", "2", "7")), "DELETED a/1@, MODIFIED"},
+		{"two of a name, the acked one is listed", "the other one is gone, if it does not follow in the list",
+			[]op{list(obj("a", "2", "5")), pending("a", "1")}, list(obj("a", "2", "7")), "MODIFIED, DELETED a/1@"},
 		{"two of a name, a third is listed", "both are gone",
 			[]op{list(obj("a", "1", "5")), pending("a", "2")}, list(obj("a", "3", "9")),
 			"DELETED a/1@5, DELETED a/2@, ADDED"},
@@ -255,6 +278,7 @@ func TestIndex(t *testing.T) {
 func TestFirstErrorEndsTheChanges(t *testing.T) {
 	x, left := New(nil), errors.New("left")
 	x.Put(obj("a", "1", "5"), true, Listed, nil)
+	x.BeginList()
 	var first []Change
 	leave := func(c Change) error {
 		first = append(first, c)
@@ -284,12 +308,15 @@ func TestFirstErrorEndsTheChanges(t *testing.T) {
 	}
 }
 
-// collect returns the changes that f delivers.
+// collect returns the changes that f delivers, and at last whether it met a contradiction.
 func collect(f func(Deliver) error) (all []Change) {
-	f(func(c Change) error {
+	err := f(func(c Change) error {
 		all = append(all, c)
 		return nil
 	})
+	if _, ok := errors.AsType[*Contradiction](err); ok {
+		all = append(all, Change{Kind: "CONTRADICTION"})
+	}
 	return all
 }
 

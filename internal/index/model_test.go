@@ -166,14 +166,15 @@ func (m model) compare(t *testing.T, x *table, i objects.Version) {
 		if e.NamespacedName() != i.NamespacedName() {
 			continue
 		}
-		named, seen = true, seen || e.seen
+		named = true
+		seen = seen || e.seen && objects.SameUID(e.UID, i.UID)
 		if !objects.SameUID(e.UID, i.UID) {
 			others++
 		}
 	}
 	gotOthers := len(s.others(name, i.UID))
 	has := s.hasName(x.spaces.hashOf([]byte(i.Namespace), []byte(i.Name)), []byte(i.Namespace), []byte(i.Name))
-	if s.saw(name) != seen || x.len != len(m) || gotOthers != others || has != named {
+	if s.saw(name, i.UID) != seen || x.len != len(m) || gotOthers != others || has != named {
 		t.Fatalf("%.100q: %d entries, want %d; %d others of the name, want %d", fmt.Sprint(i), x.len, len(m),
 			gotOthers, others)
 	}

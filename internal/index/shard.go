@@ -99,11 +99,13 @@ func (s *shard) others(name key, uid types.UID) (found []objects.Version) {
 	return found
 }
 
-// saw reports whether an object of a name was seen.
-func (s *shard) saw(name key) bool {
-	seen := slices.ContainsFunc(s.plain[name.NamespacedName], func(o plainEntry) bool { return o.seen })
-	s.packed.eachNamed(name, func(r *record) { seen = seen || r.space&flagSeen != 0 })
-	return seen
+// saw reports whether an object was seen.
+func (s *shard) saw(name key, uid types.UID) bool {
+	if slot, ok := s.packed.find(name, uid); ok {
+		return s.packed.at(slot).space&flagSeen != 0
+	}
+	o := s.plainOf(name.NamespacedName, uid)
+	return o != nil && o.seen
 }
 
 // set enters an object, or updates its entry.

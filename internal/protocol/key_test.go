@@ -13,9 +13,14 @@ import (
 // what follows. So whoever adds a field has to decide.
 func TestKeyHasEveryField(t *testing.T) {
 	without := map[string]string{
-		"Waiting.Attempt":      "only the length of the wait depends on it",
-		"Waiting.Cause":        "it is for people, and for GaveUp",
-		"Stopped.GaveUp.After": "only whether it gave up matters",
+		"Waiting.Attempt":                       "only the length of the wait depends on it",
+		"Waiting.Cause":                         "it is for people, and for GaveUp",
+		"Stopped.GaveUp.After":                  "only whether it gave up matters",
+		"Listing.Memory.server.evidence":        "it is for people",
+		"Connecting.Memory.server.evidence":     "it is for people",
+		"ReadingInitial.Memory.server.evidence": "it is for people",
+		"Streaming.Memory.server.evidence":      "it is for people",
+		"Probing.Memory.server.evidence":        "it is for people",
 	}
 	key := func(s State) string {
 		same := func(to []byte, text string) []byte { return append(append(to, text...), ';') }

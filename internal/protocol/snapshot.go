@@ -6,6 +6,18 @@ func (s Listing) page(in Page) (State, Outputs) {
 	m := &s.Memory
 	m.logins = 0
 	var out Outputs
+	if !Usable(in.Version) {
+		switch f := (Failure{Err: in.NoVersion, Class: Unusable}); {
+		case m.versioned:
+			return s.failed(f), Outputs{}
+		case !m.versionless && !m.rules.NoProbe && len(s.tokens) == 0 && m.versionLacks < maxTries:
+			m.versionLacks++
+			return m.restart(false, f), Outputs{} // a single one proves nothing
+		}
+		in.Version = ""
+	} else {
+		m.versionLacks = 0
+	}
 	if len(s.tokens) > 0 {
 		if in.Version != s.listVersion {
 			return s.inconsistent(), Outputs{}
@@ -14,31 +26,45 @@ func (s Listing) page(in Page) (State, Outputs) {
 		if stale := m.rejectStale(in.Version, false); stale != nil {
 			return stale, Outputs{}
 		}
+		if in.Empty && Before(m.version, in.Version) {
+			s.holds = older // the version counts the deletion of the last object, at least
+		}
+		m.versioned, m.versionless = in.Version != "", in.Version == ""
 		out = m.beginSnapshot(in.Version)
 		if m.silent {
 			m.silent, m.rules.InitialEvents = false, false
 			out.NoInitialEvents = errNoMarker
 		}
 	}
-	if in.Duplicate {
+	switch {
+	case in.Empty:
+		s.empties++
+	case in.Duplicate:
 		s.duplicates++
-	} else {
-		s.duplicates = 0
+	default:
+		s.duplicates, s.empties = 0, 0
 	}
 	if slices.Contains(s.tokens, in.Token) {
 		return s.inconsistent(), Outputs{}
 	}
 	out.Listed = m.listed(Deliver)
+	switch {
+	case in.Newest:
+		s.holds = newest
+	case !in.Empty:
+		s.holds = max(s.holds, older)
+	}
 	if in.Token != "" {
 		next := Listing{Memory: s.Memory, tokens: append(slices.Clip(s.tokens), in.Token), listVersion: in.Version,
-			duplicates: s.duplicates}
-		if s.duplicates > maxDuplicates {
-			return Waiting{s.duplicates - maxDuplicates, Failure{Err: errDuplicate}, next}, out
+			duplicates: s.duplicates, empties: s.empties, holds: s.holds}
+		if more := max(s.duplicates-maxDuplicates, s.empties-maxEmptyPages); more > 0 {
+			return Waiting{more, Failure{Err: errDuplicate}, next}, out
 		}
 		return next, out
 	}
+	m.ownVersion = m.ownVersion || s.holds == older && m.versioned
 	out.EndSnapshot = m.endSnapshot(in.Version)
-	return Connecting{Memory: s.Memory, pendingSynced: true}, out
+	return Connecting{Memory: s.Memory, pending: onceOpen}, out
 }
 
 // inconsistent begins the list again. Several of its pages count as several failures: the wait has to make up for the
@@ -57,16 +83,18 @@ func (m *Memory) rejectStale(version string, streamed bool) State {
 	switch {
 	case sure && m.rules.Quiet: // nothing was delivered
 		m.forgetVersions()
+	case sure && m.gap.Reason == GapUnordered:
+		m.reused, m.sank = !m.sank, true // the first time etcd may have been restored, too
+		m.forgetVersions()
 	case sure:
 		reason, err := m.sink()
 		if m.rules.FailOnGap {
 			return Stopped{Gap: Gap{reason, m.lastKnown()}, Err: err}
 		}
-		m.gap = Gap{reason, m.lastKnown()}
+		m.gap, m.behind = Gap{reason, m.lastKnown()}, 0
 		m.forgetVersions()
 	case behind:
-		_, err := m.sink()
-		return m.restart(streamed, Failure{Err: err})
+		return m.restart(streamed, Failure{Err: m.behindBy()})
 	}
 	return nil
 }
@@ -115,7 +143,8 @@ func (s ReadingInitial) frame(in Frame) (State, Outputs) {
 		listed := m.listed(Gather)
 		return s, Outputs{Listed: listed}
 	case in.Kind != MarkerFrame || !Usable(in.Version):
-		// Initial events are ADDED, up to the marker. Anything else shows an ordinary watch.
+		// Initial events are ADDED, up to the marker. Anything else shows an ordinary watch. A marker without a version
+		// can't be used: no version of an object, nor of a list that is read later, is that of the snapshot.
 		return s.unsupported(errNoMarker)
 	}
 	if stale := m.rejectStale(in.Version, true); stale != nil {
@@ -126,6 +155,8 @@ func (s ReadingInitial) frame(in Frame) (State, Outputs) {
 		out = m.beginSnapshot(in.Version)
 	}
 	out.Listed = m.listed(Deliver)
+	m.versioned, m.versionless = true, false
+	m.ownVersion = m.ownVersion || m.minimum != "" && m.minimum != in.Version
 	out.EndSnapshot = m.endSnapshot(in.Version)
 	m.brokenInitial, m.silent = 0, false
 	next, synced := m.reachSynced()

@@ -18,15 +18,14 @@ type (
 		listVersion string   // resourceVersion of the pages read so far
 		tries       int      // failures of this page
 		duplicates  int      // pages in a row without anything new
+		empties     int      // pages in a row without any object
+		holds       holding  // on the pages read so far
 	}
 	// Connecting opens a watch at Version, or one that begins with a snapshot (a streaming list, KEP-3157).
 	Connecting struct {
 		Memory  Memory
 		initial bool
-		// pendingSynced says that SYNCED is emitted once the watch is open, not earlier: the server may still refuse
-		// the watch. And client-go's fakes have no history: changes that a test makes on SYNCED are only seen by a
-		// watch that is already open.
-		pendingSynced bool
+		pending pendingSynced
 	}
 	// ReadingInitial receives the initial events of a streaming list, up to the bookmark that ends them. With retain,
 	// none is delivered until that bookmark shows that they are not older than what was delivered before.
@@ -34,18 +33,25 @@ type (
 		Memory Memory
 		retain bool
 	}
-	// Streaming receives events. Everything up to Version has been delivered.
+	// Streaming receives events. Everything up to Version has been delivered, unless it is Doubted.
 	Streaming struct {
 		Memory      Memory
+		began       string // the version at which the watch was opened
+		pending     pendingSynced
+		past        past // what it has sent from before it began
 		frames      bool // this connection has sent something
 		unversioned bool // ... without a resourceVersion, so Version is stale
 	}
 	// Probing reads a list of one object before a watch is opened at Version: the server must answer, permit it, and
-	// not have gone back in time.
+	// not have gone back in time. After several watches that fell silent it reads a whole list, because one object may
+	// keep the server from sending any (kubernetes/kubernetes#58541: conversion webhooks).
 	Probing struct {
-		Memory        Memory
-		pendingSynced bool // as in Connecting
-		stalled       bool // because the watch before it fell silent
+		Memory   Memory
+		pending  pendingSynced
+		stalled  bool     // because the watch before it fell silent
+		mayCheck bool     // a whole list may follow
+		whole    bool     // the list is read as a whole
+		tokens   []string // of its pages, as in Listing
 	}
 	// Waiting lets time pass before the next State.
 	Waiting struct {
@@ -61,19 +67,67 @@ type (
 	}
 )
 
+// holding is what the objects of a list say about its version: nothing if there are none.
+type holding int
+
+const (
+	nothing holding = iota
+	older           // none has that version
+	newest          // one has it
+)
+
+// past says which events a watch has sent that were not to be sent, because they are not after its beginning.
+type past int
+
+const (
+	noPast   past = iota
+	existing      // only ADDED: it seems to say what exists
+	replayed      // others, too: what happened is sent again
+)
+
+// pendingSynced says when SYNCED is emitted.
+type pendingSynced int
+
+const (
+	nonePending pendingSynced = iota
+	// onceOpen: not before the watch is open, because the server may still refuse it. And client-go's fakes have no
+	// history: changes that a test makes on SYNCED are only seen by a watch that is already open.
+	onceOpen
+	// onceContinued: not before the watch is known to go on (Continues). A server that has lost the history since
+	// Version accepts the watch, and sends that error on it.
+	onceContinued
+)
+
 // Token returns the continue token of the page to read, which is empty for the first page.
-func (s Listing) Token() string {
-	if len(s.tokens) == 0 {
+func (s Listing) Token() string { return lastOf(s.tokens) }
+
+// Token does the same. Whole reports whether pages are read, and not one object.
+func (s Probing) Token() string { return lastOf(s.tokens) }
+func (s Probing) Whole() bool   { return s.whole }
+
+func lastOf(tokens []string) string {
+	if len(tokens) == 0 {
 		return ""
 	}
-	return s.tokens[len(s.tokens)-1]
+	return tokens[len(tokens)-1]
 }
 
 // Initial reports whether the watch begins with a snapshot.
 func (s Connecting) Initial() bool { return s.initial }
 
 // PendingSynced reports whether SYNCED is emitted once the watch is open.
-func (s Connecting) PendingSynced() bool { return s.pendingSynced }
+func (s Connecting) PendingSynced() bool { return s.pending == onceOpen }
+
+// Unconfirmed reports whether the driver must say that the watch Continues, even before the first Frame.
+func (s *Streaming) Unconfirmed() bool { return s.pending == onceContinued }
+
+// Restarted reports whether the driver must say that the watch Continues, once nothing arrives for a while: so far it
+// has said what exists.
+func (s *Streaming) Restarted() bool { return s.past == existing }
+
+// Doubted reports whether a list must show what was missed. Events are delivered meanwhile, and the driver says with
+// Elapsed when the list is read: at once, but seldom if the server gives cause for it again and again.
+func (s *Streaming) Doubted() bool { return s.Memory.gap.Reason != "" }
 
 // MaySkip reports whether the driver may skip events that change nothing for the caller, and pass one [Frame] of the
 // kind [SkippedFrame] in their place.
@@ -92,6 +146,19 @@ type Memory struct {
 	current bool // SYNCED has been emitted, and no gap was found since
 	place        // embedded, so that a rule names what it is about: m.version
 	streaks      // the same: m.failures
+	server       // the same: m.suspicion
+}
+
+// server is what was found out about the server.
+type server struct {
+	versioned   bool  // a list had a version
+	versionless bool  // the last list had none: a watch begins with what exists
+	ownVersion  bool  // its versions count more than the changes of the objects that are watched
+	sank        bool  // it has gone back in time, or its versions do
+	suspicion   int   // if positive, its versions do not prove anything: so many more watches are doubted
+	evidence    error // why
+	bookmarks   bool  // it sends BOOKMARK
+	blind       error // why a whole list failed, after watches that fell silent
 }
 
 // place is how far the sequence has been delivered.
@@ -99,6 +166,7 @@ type place struct {
 	version string // everything up to here has been delivered
 	// gap was found (relist, rejectStale), and is emitted when the next snapshot begins (beginSnapshot). Zero: none.
 	gap     Gap
+	reused  bool   // with gap: versions may mean other states than before
 	minimum string // the version of the snapshot that is being delivered, as far as it is known
 	since   string // with Rules.Partial: the caller may know objects that are not newer than this
 
@@ -112,6 +180,8 @@ type streaks struct {
 	empty         int  // connections that closed soon and without a frame
 	poison        int  // connections that ended at version with an unreadable event
 	behind        int  // answers that were older than version
+	silences      int  // watches that fell silent
+	versionLacks  int  // lists without a version
 	brokenInitial int  // streaming lists that broke off
 	silent        bool // the last of the broken lists fell silent
 	logins        int  // requests that were refused with 401, before the first SYNCED
@@ -137,6 +207,17 @@ func Lasts(m Memory) bool { return m.synced || m.rules.RetryRefused }
 // Current reports whether SYNCED has been emitted and no gap was found since.
 func (m Memory) Current() bool { return m.current }
 
+// Versionless reports whether the lists of the server have no version. Suspect reports whether versions, of lists or of
+// events, have proven nothing.
+func (m Memory) Versionless() bool { return m.versionless }
+func (m Memory) Suspect() bool     { return m.suspicion > 0 }
+
+// Evidence is why the server is Suspect.
+func (m Memory) Evidence() error { return m.evidence }
+
+// Blind is why the server can't list all objects, while watches are silent. It is nil if it can, as far as is known.
+func (m Memory) Blind() error { return m.blind }
+
 // Failures returns the number of failures since the last healthy connection.
 func (m Memory) Failures() int { return m.failures }
 
@@ -146,11 +227,12 @@ func (m Memory) Partial() bool { return m.rules.Partial }
 // Unclean reports whether an earlier run may have delivered more than the index knows.
 func (m Memory) Unclean() bool { return m.rules.Unclean }
 
-// Resumable reports whether a later run can begin at Version. It can't within a snapshot, or while a GAP is pending.
-func (m Memory) Resumable() bool { return !m.midSnapshot && m.gap == Gap{} }
+// Resumable reports whether a later run can begin at Version. It can't within a snapshot, while a GAP is pending, or
+// without a version.
+func (m Memory) Resumable() bool { return !m.midSnapshot && m.gap == Gap{} && !m.versionless }
 
 // Rewound reports whether a GAP is pending because the server has gone back in time.
-func (m Memory) Rewound() bool { return m.gap.Reason == GapRewound }
+func (m Memory) Rewound() bool { return m.gap.Reason == GapRewound || m.reused }
 
 // Rules are the options that matter to the protocol, and what is known at the beginning. Partial, Unclean, Quiet and
 // InitialEvents change on the way: they are only true until something else is known.

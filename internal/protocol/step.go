@@ -18,6 +18,8 @@ const (
 	// kube-apiserver sends no such pages. A proxy that filters objects may, and so may a server that repeats its pages
 	// for ever.
 	maxDuplicates = 3
+	// maxEmptyPages in a row may have no objects at all, which the API permits.
+	maxEmptyPages = 100
 	// maxEmpty connections in a row that close soon and without a frame show that the version has expired
 	// (kubernetes/kubernetes#104171, #137089).
 	maxEmpty = 3
@@ -32,6 +34,13 @@ const (
 	// maxBehind answers in a row that are older than what was delivered prove that the server has gone back in time. A
 	// single one may come from a replica that lags.
 	maxBehind = 2
+	// maxSilences watches in a row that fell silent, while the version of the server moves on or BOOKMARK is due, lead to
+	// a list of all objects: one that the server can't convert keeps it from sending any.
+	maxSilences = 2
+	// maxChecked bounds the pages of that list.
+	maxChecked = 1000
+	// suspicious is how many watches are doubted after one of the server's versions has proven wrong.
+	suspicious = 3
 )
 
 var (
@@ -42,6 +51,11 @@ var (
 	errFuture       = errors.New("the server has not reached the resourceVersion to start after")
 	errScope        = errors.New("the last run watched other namespaces, or the whole cluster")
 	errNoMarker     = errors.New("the server did not send the bookmark that ends the initial events")
+	errSinks        = errors.New("the server answered with an older resourceVersion than before, a second time: " +
+		"its resourceVersions do not grow")
+	errRestarts = errors.New("the server began a watch with what exists, and not after the requested resourceVersion")
+	// ErrNoVersion is the cause while a sequence depends on lists without a resourceVersion.
+	ErrNoVersion = errors.New("the server sent a list without a resourceVersion to watch from")
 )
 
 // ErrSilent is the cause when a watch counts as dead because nothing has arrived on it.
@@ -60,6 +74,7 @@ type Beginning struct {
 // Start returns the first State of a sequence.
 func Start(r Rules, b Beginning) State {
 	m := Memory{rules: r, place: place{version: b.Version, minimum: b.Minimum, midSnapshot: b.Begun}}
+	m.versioned = b.Version != ""
 	if b.Rewound {
 		m.version, m.midSnapshot = cmp.Or(m.version, m.minimum), false
 		return m.relist(GapRewound, Failure{Err: errBehind})
@@ -80,7 +95,7 @@ func Start(r Rules, b Beginning) State {
 		m.midSnapshot, m.gap = false, gap
 	}
 	if m.version != "" {
-		return m.resume(true, false)
+		return m.resume(onceContinued)
 	}
 	return m.snapshot(r.InitialEvents && m.isFresh())
 }
@@ -118,7 +133,15 @@ func Step(s State, in Input) (State, Outputs) {
 			out := s.Frame(in)
 			return s, out
 		case Silent:
-			return s.fellSilent(), Outputs{}
+			return s.fellSilent(in), Outputs{}
+		case Contradicted:
+			return s.contradicted(in), Outputs{}
+		case Continues:
+			return s.continues()
+		case Elapsed:
+			if s.Doubted() {
+				return s.Memory.listAgain(), Outputs{}
+			}
 		case Closed:
 			return s.closed(in), Outputs{}
 		}
@@ -143,11 +166,11 @@ func Step(s State, in Input) (State, Outputs) {
 }
 
 // resume opens a watch at version, after a probe of the server where that is possible.
-func (m Memory) resume(pendingSynced, stalled bool) State {
+func (m Memory) resume(pending pendingSynced) State {
 	if m.rules.NoProbe {
-		return Connecting{Memory: m, pendingSynced: pendingSynced}
+		return Connecting{Memory: m, pending: min(pending, onceOpen)}
 	}
-	return Probing{Memory: m, pendingSynced: pendingSynced, stalled: stalled}
+	return Probing{Memory: m, pending: pending}
 }
 
 // snapshot reads everything that exists, from the initial events of a watch or as a list.
@@ -201,10 +224,10 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 	case m.gap == Gap{}:
 		m.gap = Gap{reason, m.version}
 	}
-	if m.rules.Partial {
+	if m.rules.Partial && reason != GapUnordered {
 		m.since = m.version
 	}
-	if reason == GapRewound || reason == GapFuture {
+	if reason == GapRewound || reason == GapFuture || reason == GapUnordered {
 		m.forgetVersions()
 	}
 	m.current, m.poison, m.empty, m.behind = false, 0, 0, 0
@@ -216,14 +239,46 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 	return Waiting{max(m.relists, m.failures), cause, Listing{Memory: m}}
 }
 
-// sink returns what it is a gap for that the version of the server is lower than the one of the sequence. If that is
-// the caller's, and no watch has begun there, it may be made up, or of another server. A later one was the server's.
-func (m *Memory) sink() (Reason, error) {
-	if m.rules.After && !m.synced {
-		return GapFuture, errFuture
+// listAgain reads a list to find what was missed while the sequence was doubted.
+func (m Memory) listAgain() State {
+	if m.rules.FailOnGap {
+		return Stopped{Gap: m.gap, Err: ErrNoVersion} // another doubt has ended the sequence at once
 	}
-	return GapRewound, errBehind
+	if m.rules.Partial && m.gap.Reason != GapUnordered {
+		m.since = m.version
+	}
+	return Listing{Memory: m}
 }
+
+// sink notes that the version of the server is lower than the one of the sequence, and returns what that is a gap for. A
+// version of the caller, where no watch has begun, may be made up, or of another server. Otherwise etcd was restored,
+// probably, the first time. So it was the next time if the server counts other changes, too. If not, its lists may have
+// the version of their newest object, which is deleted now and then.
+func (m *Memory) sink() (Reason, error) {
+	switch {
+	case m.isOfCaller():
+		return GapFuture, errFuture
+	case !m.sank || m.ownVersion:
+		m.sank = true
+		return GapRewound, errBehind
+	}
+	m.suspect(errSinks)
+	return GapUnordered, errSinks
+}
+
+// isOfCaller reports whether the version is that of the caller, and no watch has begun there.
+func (m *Memory) isOfCaller() bool { return m.rules.After && !m.synced }
+
+// behindBy returns what is wrong with an answer that is older than the version, as long as it is the only one.
+func (m *Memory) behindBy() error {
+	if m.isOfCaller() {
+		return errFuture
+	}
+	return errBehind
+}
+
+// suspect notes that the server's versions don't prove anything.
+func (m *Memory) suspect(evidence error) { m.suspicion, m.evidence = suspicious, evidence }
 
 // countBehind counts the answers in a row that are older than what was delivered. It reports whether one at a version
 // is, and whether there are enough to be sure that the server has gone back in time. Versions of fakes do not count.
@@ -242,9 +297,10 @@ func (m *Memory) forgetVersions() { m.version, m.minimum, m.since = "", "", "" }
 // beginSnapshot begins to deliver the snapshot of version to. If the version is not known yet, to is empty.
 func (m *Memory) beginSnapshot(to string) (out Outputs) {
 	if (m.gap != Gap{}) {
-		out.Gap = EmitGap{m.gap, to, m.Partial() || m.Unclean()}
+		reused := m.gap.Reason == GapRewound || m.reused
+		out.Gap = EmitGap{m.gap, to, m.Partial() || m.Unclean(), reused}
 	}
-	m.gap, m.midSnapshot = Gap{}, false
+	m.gap, m.reused, m.midSnapshot = Gap{}, false, false
 	if to != "" {
 		m.minimum = to
 	}
@@ -276,5 +332,5 @@ func (m Memory) reachSynced() (State, Reached) {
 	if m.rules.UntilSynced {
 		return Stopped{}, out
 	}
-	return Streaming{Memory: m, frames: true}, out
+	return Streaming{Memory: m, began: m.version, frames: true}, out
 }

@@ -52,6 +52,7 @@ func empties(n int) tweak       { return func(m *Memory) { m.empty = n } }
 func poisons(n int) tweak       { return func(m *Memory) { m.poison = n } }
 func behinds(n int) tweak       { return func(m *Memory) { m.behind = n } }
 func brokenInitial(n int) tweak { return func(m *Memory) { m.brokenInitial = n } }
+func silences(n int) tweak      { return func(m *Memory) { m.silences = n } }
 func since(rv string) tweak     { return func(m *Memory) { m.since = rv } }
 func minimum(rv string) tweak   { return func(m *Memory) { m.minimum = rv } }
 func untilSynced(m *Memory)     { m.rules.UntilSynced = true }
@@ -76,7 +77,7 @@ func gapped(r Reason, from string) tweak {
 type output func(*Outputs)
 
 func gap(r Reason, from, to string, historyLost bool) output {
-	return func(o *Outputs) { o.Gap = EmitGap{Gap{r, from}, to, historyLost} }
+	return func(o *Outputs) { o.Gap = EmitGap{Gap{r, from}, to, historyLost, r == GapRewound} }
 }
 
 func noInitialEvents(cause error) output { return func(o *Outputs) { o.NoInitialEvents = cause } }

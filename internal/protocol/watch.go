@@ -1,5 +1,7 @@
 package protocol
 
+import "slices"
+
 func (s Connecting) opened() (State, Outputs) {
 	m := &s.Memory
 	m.logins = 0
@@ -10,15 +12,35 @@ func (s Connecting) opened() (State, Outputs) {
 		}
 		out := m.beginSnapshot("")
 		return ReadingInitial{s.Memory, false}, out
-	case s.pendingSynced:
+	case s.pending == onceOpen:
 		next, synced := m.reachSynced()
 		if s, ok := next.(Streaming); ok {
 			s.frames = false
 			next = s
+			s.Memory.doubtBeginning()
 		}
 		return next, Outputs{Reached: synced}
+	case m.suspicion > 0 && !m.rules.FailOnGap:
+		// What was missed while no watch was open is not certain to come now.
+		m.suspicion--
+		m.doubt(GapUnordered, m.version)
 	}
-	return Streaming{Memory: s.Memory}, Outputs{}
+	m.doubtBeginning()
+	return Streaming{Memory: s.Memory, began: m.version, pending: s.pending}, Outputs{}
+}
+
+// doubt makes the sequence wait for a list that shows what was missed.
+func (m *Memory) doubt(reason Reason, from string) {
+	if m.gap == (Gap{}) {
+		m.gap = Gap{reason, from}
+	}
+}
+
+// doubtBeginning doubts a watch that could not begin where the list ended, because the list had no version.
+func (m *Memory) doubtBeginning() {
+	if m.versionless && !m.rules.NoProbe {
+		m.doubt(GapUnversioned, "")
+	}
 }
 
 func (s Connecting) failed(f Failure) (State, Outputs) {
@@ -47,27 +69,41 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 	if (f.RetryAfter > 0 || f.Refused()) && f.Class != TooLarge {
 		return m.retry(f, s), Outputs{}
 	}
-	return m.retry(f, m.resume(s.pendingSynced, false)), Outputs{}
+	return m.retry(f, m.resume(s.pending)), Outputs{}
 }
 
 // Frame is Step for the most frequent Input, without an allocation: it moves s past the Frame.
 func (s *Streaming) Frame(in Frame) Outputs {
 	m := &s.Memory
 	s.frames, m.empty = true, 0
+	if m.silences > 0 {
+		m.silences, m.blind = 0, nil
+	}
 	var out Outputs
 	event := EmitEvent{Emit: in.Kind.isOfObject(), Partial: m.rules.Partial}
 	switch {
+	case m.versionless:
+		if event.Emit {
+			m.doubtBeginning()
+		}
 	case !follows(in.Version, m.version):
 		// No watch can resume at this version. So the version stays, although it is stale.
 		s.unversioned = s.unversioned || event.Emit
 	case NotAfter(in.Version, m.version):
 		event.Replay = true
-		if in.Kind.isBookmark() && in.Version == m.version {
+		s.notePast(in)
+		if in.Kind.isBookmark() && in.Version == m.version && !s.Doubted() {
 			out.Reached = Reached{BookmarkAgain, in.Version}
 		}
 	default:
-		m.version, m.poison, event.Version = in.Version, 0, in.Version
+		s.judge()
+		m.version, m.poison = in.Version, 0
+		if s.Doubted() {
+			break // no later run may begin at this version
+		}
+		event.Version = in.Version
 		if in.Kind.isBookmark() {
+			m.bookmarks, m.ownVersion = true, true
 			out.Reached = Reached{Bookmark, in.Version}
 		}
 	}
@@ -77,17 +113,72 @@ func (s *Streaming) Frame(in Frame) Outputs {
 	return out
 }
 
-func (s Streaming) fellSilent() State {
+// notePast notes an event that is not newer than what was delivered.
+func (s *Streaming) notePast(in Frame) {
+	switch {
+	case !in.Kind.isOfObject() || !NotAfter(in.Version, s.began):
+	case in.Kind == AddedFrame && s.past != replayed:
+		s.past = existing
+	default:
+		s.past = replayed
+	}
+}
+
+// judge doubts a watch that has said what exists, now that it has said all: what was deleted before is not among that.
+func (s *Streaming) judge() {
+	if s.past == existing && !s.Memory.rules.FailOnGap {
+		s.past = noPast
+		s.Memory.current = false
+		s.Memory.suspect(errRestarts)
+		s.Memory.doubt(GapUnordered, s.Memory.version)
+	}
+}
+
+func (s Streaming) fellSilent(in Silent) State {
+	s.judge()
 	m := &s.Memory
 	if s.unversioned {
 		return m.relist(GapUnversioned, Failure{Err: ErrSilent})
 	}
 	// The connection may have been healthy until now: forget the failures.
 	m.failures, m.relists, m.empty, m.poison = 0, 0, 0, 0
-	return m.resume(false, true)
+	m.silences++
+	next := m.resume(s.pending)
+	if p, ok := next.(Probing); ok {
+		p.stalled, p.mayCheck = true, in.CheckDue && m.silences >= maxSilences
+		next = p
+	}
+	return next
+}
+
+// contradicted doubts the sequence: its events don't come from a server that keeps the rules about versions.
+func (s Streaming) contradicted(in Contradicted) State {
+	m := &s.Memory
+	if m.rules.FailOnGap {
+		return Stopped{Gap: Gap{GapUnordered, in.From}, Err: in.Cause}
+	}
+	m.current = false
+	m.suspect(in.Cause)
+	m.doubt(GapUnordered, in.From)
+	return s
+}
+
+// continues emits SYNCED at the version where the watch has begun, if it is pending.
+func (s Streaming) continues() (State, Outputs) {
+	s.judge()
+	if s.pending == nonePending {
+		return s, Outputs{}
+	}
+	next, synced := s.Memory.reachSynced()
+	if next, ok := next.(Streaming); ok {
+		next.began, next.past, next.frames = s.began, s.past, s.frames
+		return next, Outputs{Reached: synced}
+	}
+	return next, Outputs{Reached: synced}
 }
 
 func (s Streaming) closed(in Closed) State {
+	s.judge()
 	m := &s.Memory
 	switch {
 	case in.After >= Healthy || in.Planned:
@@ -104,16 +195,16 @@ func (s Streaming) closed(in Closed) State {
 	switch {
 	case cause.Class == Expired:
 		return m.relist(GapExpired, cause)
-	case m.rules.UntilClosed:
+	case m.rules.UntilClosed && s.pending == nonePending:
 		return Stopped{Err: cause.Err}
 	case m.rules.NoProbe && cause.Class == Unreadable:
 		return m.relist(GapPoison, cause) // it does not come again
 	case s.unversioned, m.rules.NoProbe:
 		return m.relist(GapUnversioned, cause)
 	case cause.Err == nil && in.Planned && s.frames:
-		return Connecting{Memory: s.Memory}
+		return Connecting{Memory: s.Memory, pending: s.pending}
 	case cause.Err == nil && in.Planned:
-		return m.resume(false, false)
+		return m.resume(s.pending)
 	case cause.Err == nil && in.After < Healthy:
 		cause.Err = errClosed
 		if !s.frames {
@@ -129,37 +220,62 @@ func (s Streaming) closed(in Closed) State {
 		}
 	}
 	if cause.RetryAfter == 0 && in.After >= Healthy {
-		return m.resume(false, false)
+		return m.resume(s.pending)
 	}
 	m.failures++
 	if cause.RetryAfter > 0 && cause.Class != TooLarge {
-		return m.retry(cause, Connecting{Memory: s.Memory})
+		return m.retry(cause, Connecting{Memory: s.Memory, pending: s.pending})
 	}
-	return m.retry(cause, m.resume(false, false))
+	return m.retry(cause, m.resume(s.pending))
 }
 
 func (s Probing) page(in Page) State {
 	m := &s.Memory
 	m.logins = 0
-	if behind, sure := m.countBehind(in.Version); behind {
-		reason, err := m.sink()
-		if sure {
-			return m.relist(reason, Failure{Err: err})
-		}
-		return s.again(Failure{Err: err})
+	if s.whole {
+		return s.checked(in)
 	}
-	return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
+	if m.suspicion == 0 {
+		switch behind, sure := m.countBehind(in.Version); {
+		case sure:
+			reason, err := m.sink()
+			return m.relist(reason, Failure{Err: err})
+		case behind:
+			return s.again(Failure{Err: m.behindBy()})
+		}
+	}
+	if s.mayCheck && (m.bookmarks || Before(m.version, in.Version)) {
+		s.whole = true
+		return s
+	}
+	return s.connect()
 }
+
+// checked reads the next page of a whole list. After the last one the watch begins.
+func (s Probing) checked(in Page) State {
+	if in.Token != "" && !slices.Contains(s.tokens, in.Token) && len(s.tokens) < maxChecked {
+		s.tokens = append(slices.Clip(s.tokens), in.Token)
+		return s
+	}
+	s.Memory.silences, s.Memory.blind = 0, nil
+	return s.connect()
+}
+
+func (s Probing) connect() State { return Connecting{Memory: s.Memory, pending: s.pending} }
 
 func (s Probing) failed(f Failure) State {
 	m := &s.Memory
 	switch {
+	case s.whole:
+		// One object was listed, so the server answers. The watch shows when it can send events again.
+		m.blind = f.Err
+		return s.connect()
 	case f.mayNotList() || f.Class == Unusable:
 		// Lists are forbidden or useless here: let the watch decide.
-		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
+		return s.connect()
 	case f.Class == Expired && m.failures >= maxTries:
 		// The probe names no version, so a 410 proves nothing. After maxTries let the watch decide.
-		return Connecting{Memory: s.Memory, pendingSynced: s.pendingSynced}
+		return s.connect()
 	case isFinal(m, f):
 		return Stopped{Err: f.Err}
 	}

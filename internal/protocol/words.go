@@ -6,10 +6,14 @@ import "time"
 type Input interface{ input() }
 
 type (
-	// Page is the answer to [Listing] or [Probing]. In a Duplicate, every object was in the list before.
+	// Page is the answer to [Listing] or [Probing].
 	Page struct {
 		Version, Token string
-		Duplicate      bool
+		Duplicate      bool // it has objects, and every one was in the list before
+		Empty          bool // it has no objects
+		Newest         bool // one of its objects has the Version
+		// NoVersion is the error to report if the Version is empty, or none to watch from.
+		NoVersion error
 	}
 	// Opened says that the server has accepted the watch of [Connecting].
 	Opened struct{}
@@ -20,28 +24,40 @@ type (
 		Kind    FrameKind
 		Version string
 	}
-	// Silent says that nothing has arrived for so long that the connection may be dead.
-	Silent struct{}
+	// Silent says that nothing has arrived for so long that the connection may be dead. With CheckDue the last [Probing]
+	// that has read a whole list is long ago.
+	Silent struct{ CheckDue bool }
+	// Contradicted says that an event of [Streaming] can't come from a server that keeps the rules about versions. It
+	// was not delivered. From is the version up to which everything has been.
+	Contradicted struct {
+		From  string
+		Cause error
+	}
+	// Continues says that a watch goes on where it began: the first Frame has arrived and is given next, or nothing for
+	// so long that no error follows.
+	Continues struct{}
 	// Closed says that the connection ended: how long After it was opened, and with which error of the server, if any.
 	Closed struct {
 		After   time.Duration
 		Planned bool // it ended when the server had been asked to end it
 		Cause   Failure
 	}
-	// Elapsed says that the wait of [Waiting] is over.
+	// Elapsed says that the wait of [Waiting] is over, or that a [Streaming] that is doubted reads a list now.
 	Elapsed struct{}
 	// GaveUp says that requests have failed for longer than the caller wants to retry them.
 	GaveUp struct{ After time.Duration }
 )
 
-func (Page) input()    {}
-func (Opened) input()  {}
-func (Failed) input()  {}
-func (Frame) input()   {}
-func (Silent) input()  {}
-func (Closed) input()  {}
-func (Elapsed) input() {}
-func (GaveUp) input()  {}
+func (Page) input()         {}
+func (Opened) input()       {}
+func (Failed) input()       {}
+func (Frame) input()        {}
+func (Silent) input()       {}
+func (Contradicted) input() {}
+func (Continues) input()    {}
+func (Closed) input()       {}
+func (Elapsed) input()      {}
+func (GaveUp) input()       {}
 
 // FrameKind says what a Frame is about.
 type FrameKind int
@@ -92,16 +108,19 @@ const (
 	GapRewound     Reason = "rewound"
 	GapFuture      Reason = "future"
 	GapPoison      Reason = "poison"
+	GapUnordered   Reason = "unordered"
 	GapUnversioned Reason = "unversioned"
 	GapRestarted   Reason = "restarted"
 	GapScope       Reason = "scope"
 )
 
-// EmitGap is a GAP to emit. To is the version of the snapshot that follows, if it is known.
+// EmitGap is a GAP to emit. To is the version of the snapshot that follows, if it is known. If Reused, versions may mean
+// other states than before.
 type EmitGap struct {
 	Gap         Gap
 	To          string
 	HistoryLost bool
+	Reused      bool
 }
 
 // Listed says what becomes of objects of a snapshot. If Quiet, they are only entered into the index. If Since is set,

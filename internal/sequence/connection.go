@@ -33,6 +33,8 @@ type connection struct {
 	cancel   context.CancelCauseFunc // of the watch
 	opened   time.Time
 	lifetime time.Duration // requested from the server
+	// versionless: no list had a version, so objects need none.
+	versionless bool
 
 	arrived arrived       // events that were not received yet
 	skipped skipped       // events that the filter skipped
@@ -46,9 +48,11 @@ type arrived struct {
 	reading bool // peekObjects is reading from the watch
 }
 
-// receive waits for the next frame, or for another input: the end of the watch or, if nothing arrives within timeout,
-// Silent.
-func (c *connection) receive(ctx context.Context, timeout time.Duration) (f protocol.Frame, other protocol.Input) {
+// receive waits for the next frame, or for another input: the end of the watch, which is also its lifetime with a grace,
+// or if nothing arrives within timeout, Silent. It waits with a method of the watch.
+func (c *connection) receive(
+	ctx context.Context, timeout time.Duration, wait func(context.Context, time.Duration) bool,
+) (f protocol.Frame, other protocol.Input) {
 	f, other, ok := c.poll()
 	if ok { // a busy watch needs no timer
 		return f, other
@@ -58,7 +62,8 @@ func (c *connection) receive(ctx context.Context, timeout time.Duration) (f prot
 	}
 	began := time.Now()
 	defer func() { c.silence += time.Since(began) }()
-	for c.watch.Wait(ctx, timeout-time.Since(began)) {
+	rest := c.lifetime + min(max(c.lifetime/10, minGrace), maxGrace) - began.Sub(c.opened)
+	for wait(ctx, min(timeout, rest)-time.Since(began)) {
 		if ctx.Err() != nil {
 			return f, protocol.Silent{} // ignored: Worker.Run checks ctx first
 		}
@@ -66,9 +71,16 @@ func (c *connection) receive(ctx context.Context, timeout time.Duration) (f prot
 			return f, other
 		}
 	}
+	if rest < timeout && !c.scope.target.Fake {
+		return f, c.closed(nil)
+	}
+	return f, protocol.Silent{}
+}
+
+// dead says that the watch fell silent: its connection may be dead.
+func (c *connection) dead() {
 	c.end.Err = protocol.ErrSilent
 	c.watch.Dead()
-	return f, protocol.Silent{}
 }
 
 // poll receives what has arrived: a frame or another input, the end. It returns false if nothing has.
@@ -154,7 +166,7 @@ func (c *connection) object(u *unstructured.Unstructured, raw decode.Raw) (objec
 		return o, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	rv := o.resourceVersion()
-	if !protocol.Usable(rv) && !c.scope.target.Fake {
+	if !protocol.Usable(rv) && !c.versionless && !c.scope.target.Fake {
 		return o, fmt.Errorf("%w: invalid resourceVersion %q of its object", errUnreadable, rv)
 	}
 	return o, nil

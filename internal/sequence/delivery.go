@@ -95,7 +95,7 @@ func (d *delivery) carrier(ctx context.Context) carryOut {
 }
 
 func (d *delivery) gap(g protocol.EmitGap) error {
-	if g.Gap.Reason == protocol.GapRewound {
+	if g.Reused {
 		d.index.Distrust()
 	}
 	d.infers = true
@@ -144,7 +144,7 @@ func (d *delivery) listed(ctx context.Context, l protocol.Listed) error {
 func (d *delivery) object(ctx context.Context, o object, l protocol.Listed) error {
 	defer d.pass()
 	from := index.Listed
-	if d.index.Saw(o.NamespacedName()) {
+	if d.index.Saw(o.ID) {
 		from = index.Replayed // the server sent the object twice
 	}
 	if isOnlyEntered(o, l) {
@@ -166,12 +166,12 @@ func (d *delivery) notePage(first bool) (duplicate bool) {
 	if first {
 		d.lastName = types.NamespacedName{}
 	}
-	duplicate = !first
+	duplicate = !first && len(d.inbox.page) > 0
 	for _, o := range d.inbox.page {
 		n, last := o.NamespacedName(), d.lastName
 		if cmp.Or(cmp.Compare(n.Namespace, last.Namespace), cmp.Compare(n.Name, last.Name)) > 0 {
 			d.lastName, duplicate = n, false
-		} else if d.target.selects(o) && !d.index.Saw(n) {
+		} else if d.target.selects(o) && !d.index.Saw(o.ID) {
 			duplicate = false
 		}
 	}
@@ -227,7 +227,10 @@ func (d *delivery) event(ctx context.Context, e protocol.EmitEvent, change index
 		return d.unknown(ctx, *last)
 	}
 	from := index.Happened
-	if e.Replay {
+	switch {
+	case d.target.Fake:
+		from = index.Only
+	case e.Replay:
 		from = index.Replayed
 	}
 	if last.kind == watch.Deleted {

@@ -14,9 +14,8 @@ import (
 )
 
 var (
-	errNoVersion = errors.New("the server sent a list without a resourceVersion to watch from")
-	errNameless  = errors.New("the server sent an object that lacks its name or namespace")
-	errNotList   = errors.New("the server answered a list request with something else")
+	errNameless = errors.New("the server sent an object that lacks its name or namespace")
+	errNotList  = errors.New("the server answered a list request with something else")
 	// errUnreadable is wrapped by the error about an unreadable event.
 	errUnreadable = errors.New("the server sent an unreadable event")
 )
@@ -47,7 +46,7 @@ func classOf(err error) protocol.Class {
 	switch {
 	case errors.Is(err, errUnreadable):
 		return protocol.Unreadable
-	case errors.Is(err, errNoVersion), errors.Is(err, errNameless), errors.Is(err, errNotList):
+	case errors.Is(err, errNameless), errors.Is(err, errNotList):
 		return protocol.Unusable
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err): // 410 Gone, and 410 Expired in ERROR events
 		return protocol.Expired

@@ -55,7 +55,6 @@ func TestFailureClassifiesServerErrors(t *testing.T) {
 		{fmt.Errorf("%w: %w", errUnreadable, errNameless), protocol.Unreadable, 0,
 			"an event without a name"},
 		{errUnreadable, protocol.Unreadable, 0, "an event that can't be decoded"},
-		{errNoVersion, protocol.Unusable, 0, "a list without a resourceVersion to watch from"},
 		{errNameless, protocol.Unusable, 0, "a list of objects without names"},
 		{notFoundByGo("404 page not found"), protocol.NotFound, 0, "a path that no API of a kube-apiserver has"},
 		{errNotList, protocol.Unusable, 0, "an object that is not a list"},

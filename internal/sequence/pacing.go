@@ -26,6 +26,11 @@ const (
 	// minIgnored is how long a wait ignores that requests of other Streams succeed, after a retry because of that has
 	// failed.
 	minIgnored = time.Second
+	// Lists that show what was missed on a server that breaks the rules about versions: the first one is read at once,
+	// the next one after minBetweenLists, and so on with doubled times. After forgiven, the first one is.
+	minBetweenLists, maxBetweenLists, forgiven = 30 * time.Second, 5 * time.Minute, 30 * time.Minute
+	// betweenChecks is the least time between two whole lists that show only whether the server can send them.
+	betweenChecks = 5 * time.Minute
 )
 
 // pacing says when a request may be sent.
@@ -39,6 +44,14 @@ type pacing struct {
 
 	slot   *host.Slot // to read a snapshot; nil for none
 	health health
+	lately lately
+}
+
+// lately records when lists were read that watches should have made needless.
+type lately struct {
+	listed  time.Time     // zero for never
+	next    time.Duration // after listed, until the next one may be read
+	checked time.Time     // zero for never
 }
 
 // health records when requests succeeded and failed.
@@ -57,6 +70,34 @@ type health struct {
 
 // restart prepares for a run.
 func (p *pacing) restart() { p.health = health{} }
+
+// listing says that a list is read because the sequence is doubted.
+func (p *pacing) listing() {
+	l := &p.lately
+	if !p.hasListed() || time.Since(l.listed) > forgiven {
+		l.next = 0
+	}
+	l.listed, l.next = time.Now(), min(max(2*l.next, minBetweenLists), maxBetweenLists)
+}
+
+// hasListed reports whether such a list was read.
+func (p *pacing) hasListed() bool { return !p.lately.listed.IsZero() }
+
+// untilList returns how long such a list must wait; 0 or less for no longer.
+func (p *pacing) untilList() time.Duration {
+	if !p.hasListed() {
+		return 0
+	}
+	return time.Until(p.lately.listed.Add(p.lately.next))
+}
+
+// checking says that a whole list is read to see whether the server can send it.
+func (p *pacing) checking() { p.lately.checked = time.Now() }
+
+func (p *pacing) isCheckDue() bool { return time.Until(p.nextCheck()) <= 0 }
+
+// nextCheck returns when such a list may be read.
+func (p *pacing) nextCheck() time.Time { return p.lately.checked.Add(betweenChecks) }
 
 // healthy says that the watch is healthy.
 func (p *pacing) healthy() { p.health.failedFor, p.health.inVain = 0, 0 }

@@ -55,7 +55,7 @@ func TestNotePage(t *testing.T) {
 		{"the first page again", "a b", []string{"a b", "a b"}, []bool{false, true}},
 		{"an earlier page again", "a b c d", []string{"a b", "c d", "a b"}, []bool{false, false, true}},
 		{"one new object among old ones", "a b", []string{"a b", "a c"}, []bool{false, false}},
-		{"an empty page holds nothing new", "", []string{"a", ""}, []bool{false, true}},
+		{"an empty page is not a duplicate: the API permits them", "", []string{"a", ""}, []bool{false, false}},
 		{"an object out of order that the list has not shown", "", []string{"b", "a"}, []bool{false, false}},
 		{"one that is not selected is not in the index", "b", []string{"b", "A"}, []bool{false, true}},
 	} {

@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ const (
 	Resuming     State = "Resuming"
 	Backoff      State = "Backoff"
 	Stalled      State = "Stalled"
+	Unordered    State = "Unordered"
 	Unauthorized State = "Unauthorized"
 	Forbidden    State = "Forbidden"
 	Gone         State = "Gone"
@@ -68,8 +70,8 @@ func (r *report) restart(version string, at extent) {
 }
 
 // state reports any State but Waiting. During a retry it keeps the failure in the Status, unless something has
-// succeeded.
-func (r *report) state(s protocol.State, success bool) {
+// succeeded. A doubted sequence is listed at a time.
+func (r *report) state(s protocol.State, success bool, list time.Time) {
 	m, _ := protocol.Recall(s)
 	switch s := s.(type) {
 	case protocol.Stopped:
@@ -83,7 +85,14 @@ func (r *report) state(s protocol.State, success bool) {
 			return
 		}
 	}
-	r.set(Status{State: stateOf(s), Synced: m.Current()})
+	next := Status{State: stateOf(s), Synced: m.Current(), NextTry: list}
+	switch next.State {
+	case Stalled:
+		next.Cause = m.Blind()
+	case Unordered:
+		next.Cause = cmp.Or(m.Evidence(), protocol.ErrNoVersion)
+	}
+	r.set(next)
 }
 
 func (r *report) failing() bool {
@@ -200,6 +209,11 @@ func (r *report) delivered() checkpoint.Position {
 }
 
 func stateOf(s protocol.State) State {
+	if m, ok := protocol.Recall(s); ok && m.Blind() != nil {
+		if _, waiting := s.(protocol.Waiting); !waiting {
+			return Stalled
+		}
+	}
 	switch s := s.(type) {
 	case protocol.Listing, protocol.ReadingInitial:
 		return Listing
@@ -211,6 +225,9 @@ func stateOf(s protocol.State) State {
 	case protocol.Probing:
 		return Resuming
 	case protocol.Streaming:
+		if s.Doubted() || s.Memory.Suspect() || s.Memory.Versionless() {
+			return Unordered
+		}
 		return Streaming
 	case protocol.Waiting:
 		return stateWaiting(s)

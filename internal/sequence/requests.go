@@ -36,6 +36,12 @@ const (
 	// fakeVersion is the version of a list of client-go's fake that has none: a list that a reactor of a test returns.
 	// The fake itself gives it to a list without objects.
 	fakeVersion = "1"
+	// A server that has lost the history since a version sends that error as the first event of a watch, at once: a
+	// kube-apiserver in the request, before anything else. A watch that is silent for so long is taken to go on.
+	confirmed = time.Second
+	// A watch may be open for longer than was requested, by a tenth of its lifetime within these bounds. Then the server
+	// does not heed timeoutSeconds, and it may have forgotten the watch.
+	minGrace, maxGrace = time.Second, 30 * time.Second
 )
 
 // requests sends the requests of one Worker.
@@ -82,14 +88,20 @@ func (r *requests) page(token string) metav1.ListOptions {
 	return metav1.ListOptions{Limit: int64(cmp.Or(r.pages.size, r.scope.target.Requests.PageSize)), Continue: token}
 }
 
-// probe lists one object, for the resourceVersion of the list.
-func (r *requests) probe(ctx context.Context, timeout time.Duration) (protocol.Input, time.Duration) {
-	a := r.requestPage(ctx, metav1.ListOptions{Limit: probeLimit}, timeout)
+// probe lists one object, for the resourceVersion of the list, or a page of a whole list, to see that the server can.
+func (r *requests) probe(
+	ctx context.Context, s protocol.Probing, timeout time.Duration,
+) (protocol.Input, time.Duration) {
+	o := metav1.ListOptions{Limit: probeLimit}
+	if s.Whole() {
+		o = r.page(s.Token())
+	}
+	a := r.requestPage(ctx, o, timeout)
 	var in protocol.Input = protocol.Failed{Cause: failure(a.err)}
 	if a.err == nil {
-		in = protocol.Page{Version: a.list.GetResourceVersion()}
+		in = protocol.Page{Version: a.list.GetResourceVersion(), Token: a.list.GetContinue()}
 	}
-	r.scope.done(Request{Verb: "probe", Duration: a.took}, in)
+	r.scope.done(Request{Verb: "probe", Continued: o.Continue != "", Duration: a.took}, in)
 	return in, a.took
 }
 
@@ -110,8 +122,6 @@ func (r *requests) requestPage(ctx context.Context, o metav1.ListOptions, timeou
 		err = notList(list)
 	case r.scope.target.Fake && list.GetResourceVersion() == "":
 		list.SetResourceVersion(fakeVersion)
-	case !protocol.Usable(list.GetResourceVersion()):
-		err = errNoVersion
 	}
 	if err != nil {
 		err = r.scope.requestError("list", err)
@@ -122,6 +132,7 @@ func (r *requests) requestPage(ctx context.Context, o metav1.ListOptions, timeou
 // receivePage puts the objects of a page into the inbox.
 func (r *requests) receivePage(list client.List) protocol.Input {
 	objects := make([]object, list.Len())
+	page := protocol.Page{Version: list.GetResourceVersion(), Token: list.GetContinue(), Empty: len(objects) == 0}
 	for i := range objects {
 		var u *unstructured.Unstructured
 		var raw decode.Raw
@@ -136,9 +147,13 @@ func (r *requests) receivePage(list client.List) protocol.Input {
 			return protocol.Failed{Cause: failure(r.scope.requestError("list", err))}
 		}
 		objects[i] = o
+		page.Newest = page.Newest || o.ResourceVersion == page.Version
 	}
 	r.inbox.putPage(objects)
-	return protocol.Page{Version: list.GetResourceVersion(), Token: list.GetContinue()}
+	if !protocol.Usable(page.Version) {
+		page.NoVersion = r.scope.requestError("list", protocol.ErrNoVersion)
+	}
+	return page
 }
 
 // connect opens a watch: at a version, or one that begins with a snapshot.
@@ -191,26 +206,47 @@ func (r *requests) open(ctx context.Context, o metav1.ListOptions, lifetime, tim
 	}
 	r.watch = &connection{
 		scope: r.scope, inbox: r.inbox, watch: watch, cancel: cancel, opened: time.Now(), lifetime: lifetime,
-		end: Request{Verb: "watch", Namespace: r.scope.namespace},
+		versionless: o.ResourceVersion == "" && o.SendInitialEvents == nil,
+		end:         Request{Verb: "watch", Namespace: r.scope.namespace},
 	}
 	return protocol.Opened{}
 }
 
 // receive waits for the next frame of the watch, or for another Input: its end or, if nothing arrives within timeout,
-// Silent. Events that change nothing for the caller, after a version, may be skipped if skip is set.
+// otherwise. Events that change nothing for the caller, after a version, may be skipped if skip is set.
 func (r *requests) receive(
-	ctx context.Context, timeout time.Duration, version string, skip bool,
+	ctx context.Context, timeout time.Duration, otherwise protocol.Input, version string, skip bool,
 ) (protocol.Frame, protocol.Input) {
 	r.watch.skipped.allow(version, skip && r.scope.target.Hooks.FrameReceived == nil)
-	return r.watch.receive(ctx, timeout)
+	if otherwise != (protocol.Silent{}) { // the watch may go on
+		f, other := r.watch.receive(ctx, timeout, r.watch.watch.Pause)
+		if other == (protocol.Silent{}) {
+			other = otherwise
+		}
+		return f, other
+	}
+	return r.receiveOrSilent(ctx, timeout)
 }
+
+// receiveOrSilent waits for the next frame of the watch, or for its end, which is also Silent.
+func (r *requests) receiveOrSilent(ctx context.Context, timeout time.Duration) (protocol.Frame, protocol.Input) {
+	f, other := r.watch.receive(ctx, timeout, r.watch.watch.Wait)
+	if other == (protocol.Silent{}) {
+		r.watch.dead()
+	}
+	return f, other
+}
+
+// untilConfirmed returns how long the watch must still be silent until no error is expected because of the version at
+// which it began.
+func (r *requests) untilConfirmed() time.Duration { return confirmed - time.Since(r.watch.opened) }
 
 // receiveInitial waits for the next Input of a streaming list.
 func (r *requests) receiveInitial(ctx context.Context) protocol.Input {
 	if r.watch.silence > streamedTimeout {
 		return protocol.Silent{}
 	}
-	f, other := r.watch.receive(ctx, markerTimeout)
+	f, other := r.receiveOrSilent(ctx, markerTimeout)
 	if other == nil {
 		return f
 	}

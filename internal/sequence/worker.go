@@ -3,6 +3,8 @@ package sequence
 import (
 	"cmp"
 	"context"
+	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
@@ -175,6 +177,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 func (w *Worker) step(ctx context.Context, in protocol.Input, carry carryOut) error {
 	w.noteHealth(in)
 	next, out := protocol.Step(w.state, in)
+	w.noteList(in, next)
 	switch next.(type) {
 	case protocol.ReadingInitial, protocol.Streaming:
 	default:
@@ -223,8 +226,13 @@ func (w *Worker) perform(ctx context.Context, carry carryOut) (protocol.Input, e
 	case protocol.ReadingInitial:
 		return w.requests.receiveInitial(ctx), nil
 	case protocol.Probing:
+		timeout := probeTimeout
+		if s.Whole() {
+			timeout = pageTimeout
+			w.pacing.checking()
+		}
 		return w.pacing.request(ctx, m, false, func() (protocol.Input, time.Duration) {
-			return w.requests.probe(ctx, w.pacing.timeout(probeTimeout, 0))
+			return w.requests.probe(ctx, s, w.pacing.timeout(timeout, 0))
 		}), nil
 	case protocol.Waiting:
 		return w.pacing.wait(ctx, s), nil
@@ -238,33 +246,91 @@ func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming, carry 
 	defer func() { w.state = s }()
 	var out protocol.Outputs
 	for {
-		f, other := w.requests.receive(ctx, w.target.Requests.IdleTimeout, s.Memory.Version(), s.MaySkip())
-		if ctx.Err() != nil || other != nil {
+		timeout, otherwise := w.patience(&s)
+		if timeout <= 0 {
+			return otherwise, nil // whatever has arrived meanwhile
+		}
+		f, other := w.requests.receive(ctx, timeout, otherwise, s.Memory.Version(), s.MaySkip())
+		switch other.(type) {
+		case nil:
+		case protocol.Silent:
+			return protocol.Silent{CheckDue: w.pacing.isCheckDue()}, nil
+		default:
 			return other, nil
 		}
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		if s.Unconfirmed() {
+			next, synced := protocol.Step(s, protocol.Continues{})
+			streaming, ok := next.(protocol.Streaming)
+			if !ok { // the run ends at SYNCED
+				return protocol.Continues{}, nil
+			}
+			if err := carry(&synced); err != nil {
+				return nil, err
+			}
+			s = streaming
+		}
 		w.noteUpToDate()
-		out = s.Frame(f)
+		shown := s.Doubted() || s.Memory.Blind() != nil
+		if out = s.Frame(f); shown != (s.Doubted() || s.Memory.Blind() != nil) {
+			w.reportState(ctx, nil, nil, s)
+		}
 		if w.delivery.commitsFor(out.Event) {
 			w.requests.peek()
 		}
 		if err := carry(&out); err != nil {
+			if wrong, ok := errors.AsType[*index.Contradiction](err); ok {
+				return w.contradicted(ctx, wrong), nil
+			}
 			return nil, err
 		}
 		w.delivery.moved(s.Memory)
 	}
 }
 
+// patience returns how long the watch may be silent, and what that means.
+func (w *Worker) patience(s *protocol.Streaming) (time.Duration, protocol.Input) {
+	idle := w.target.Requests.IdleTimeout
+	switch {
+	case s.Unconfirmed(), s.Restarted():
+		return w.requests.untilConfirmed(), protocol.Continues{}
+	case s.Doubted():
+		if rest := w.pacing.untilList(); rest < idle {
+			return rest, protocol.Elapsed{}
+		}
+	}
+	return idle, protocol.Silent{}
+}
+
+// contradicted makes an Input of an event that can't be true.
+func (w *Worker) contradicted(ctx context.Context, wrong *index.Contradiction) protocol.Input {
+	w.requests.scope.log.log(ctx, slog.LevelWarn, "reading a list, because the server breaks the rules about versions",
+		"error", wrong)
+	version, _ := w.report.point()
+	return protocol.Contradicted{From: version, Cause: wrong}
+}
+
 // reportState reports the State that follows s. pacing reports a Waiting, when its length is known.
 func (w *Worker) reportState(ctx context.Context, s protocol.State, in protocol.Input, next protocol.State) {
+	m, _ := protocol.Recall(next)
+	var list time.Time
+	if m.Blind() != nil {
+		list = w.pacing.nextCheck()
+	}
 	switch next := next.(type) {
 	case protocol.Waiting:
 		return
 	case protocol.Streaming:
-		w.pacing.watchingAgain(ctx, next.Memory.Version())
+		w.pacing.watchingAgain(ctx, m.Version())
+		if next.Doubted() && m.Blind() == nil {
+			list = time.Now().Add(max(w.pacing.untilList(), 0))
+		}
 	}
 	_, wasListing := s.(protocol.Listing)
 	_, page := in.(protocol.Page)
-	w.report.state(next, wasListing && page)
+	w.report.state(next, wasListing && page, list)
 }
 
 // noteHealth notes what the result of the State says about the watch.
@@ -285,6 +351,16 @@ func (w *Worker) noteHealth(in protocol.Input) {
 	}
 }
 
+// noteList notes the lists that are read because the sequence is doubted. Without versions each is.
+func (w *Worker) noteList(in protocol.Input, next protocol.State) {
+	_, elapsed := in.(protocol.Elapsed)
+	_, watching := w.state.(protocol.Streaming)
+	m, _ := protocol.Recall(next)
+	if elapsed && watching || m.Versionless() && !w.pacing.hasListed() {
+		w.pacing.listing()
+	}
+}
+
 func (w *Worker) noteUpToDate() {
 	w.delivery.upToDate()
 	w.pacing.healthy()
@@ -295,7 +371,7 @@ func (w *Worker) noteUpToDate() {
 // that are not watched now, or whose watch is not open, are marked, too.
 func (w *Worker) markRewound(ctx context.Context, next protocol.State, out protocol.Outputs) error {
 	m, _ := protocol.Recall(next)
-	rewound := m.Rewound() || out.Gap.Gap.Reason == protocol.GapRewound
+	rewound := m.Rewound() || out.Gap.Reused
 	if end, ok := next.(protocol.Stopped); ok { // FailOnGap
 		rewound = rewound || end.Gap.Reason == protocol.GapRewound
 	}

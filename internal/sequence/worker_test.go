@@ -82,7 +82,7 @@ func TestWorkerContinuesWhereItStands(t *testing.T) {
 		{"from its version, with the changes since", sequence.Origin{}, "",
 			[]string{"SYNCED 3", "DELETED 4 a", "ADDED 5 c"}},
 		{"with the differences if that version has expired", sequence.Origin{}, "compact",
-			[]string{"SYNCED 3", "GAP ", "ADDED 5 c", "DELETED 2 a", "SYNCED 5"}},
+			[]string{"GAP ", "ADDED 5 c", "DELETED 2 a", "SYNCED 5"}},
 		{"with the differences if they are asked for", sequence.Origin{Snapshot: true}, "",
 			[]string{"ADDED 5 c", "DELETED 2 a", "SYNCED 5"}},
 	} {

@@ -78,7 +78,7 @@ type segment struct {
 	cursor    string                       // everything up to this version was delivered
 	delivered map[types.NamespacedName]int // index of the last event of each object
 	opened    int                          // index of the first GAP, or of the last GAP(rewound)
-	rewound   bool                         // there was a GAP(rewound)
+	rewound   bool                         // there was a GAP(rewound), or GAP(unordered): versions mean nothing
 	to        string                       // of the last GAP
 }
 
@@ -184,7 +184,8 @@ func (s *source) unannounced(i int) *Violation {
 }
 
 var reasons = []stream.GapReason{stream.GapExpired, stream.GapRewound, stream.GapPoison,
-	"unversioned", stream.GapRestarted, stream.GapFuture, stream.GapScope}
+	stream.GapUnordered, stream.GapUnversioned, stream.GapRestarted, stream.GapFuture,
+	stream.GapScope}
 
 func (s *source) gap(i int, ev stream.Event) *Violation {
 	g, why := ev.Gap, ""
@@ -210,7 +211,7 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 			s.segment.cursor = g.From
 		}
 	}
-	if g.Reason == stream.GapRewound {
+	if g.Reason == stream.GapRewound || g.Reason == stream.GapUnordered {
 		s.segment.opened, s.segment.rewound = i, true // all objects may be delivered again
 	}
 	s.segment.phase, s.segment.to = inGap, g.To

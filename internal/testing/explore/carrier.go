@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
@@ -49,7 +48,7 @@ func (c carrier) unnoted(before []entry) error {
 
 func (c carrier) carry(out protocol.Outputs, r reply) error {
 	if out.Gap != (protocol.EmitGap{}) {
-		if out.Gap.Gap.Reason == protocol.GapRewound {
+		if out.Gap.Reused {
 			c.index.Distrust()
 		}
 		c.infers = true
@@ -92,7 +91,7 @@ func (c carrier) carry(out protocol.Outputs, r reply) error {
 // listed delivers an object of a snapshot, if it is new or changed.
 func (c carrier) listed(l protocol.Listed, o object) error {
 	from, deliver := index.Listed, func(ch index.Change) error { return c.change(ch, o, true, "") }
-	if c.index.Saw(types.NamespacedName{Name: names[o.name]}) {
+	if c.index.Saw(c.asVersion(o).ID) {
 		from = index.Replayed
 	}
 	if l.Quiet || l.Since != "" && protocol.NotAfter(text(o.version), l.Since) {
@@ -121,7 +120,10 @@ func (c carrier) event(e protocol.EmitEvent, ch change) error {
 		return c.change(index.Change{Kind: kind}, ch.object, false, e.Version)
 	}
 	from := index.Happened
-	if e.Replay {
+	switch {
+	case c.fake:
+		from = index.Only
+	case e.Replay:
 		from = index.Replayed
 	}
 	deliver := func(of index.Change) error { return c.change(of, ch.object, false, e.Version) }

@@ -60,7 +60,7 @@ func (w *world) appendTo(k *keys) {
 			k.object(c.object)
 		}
 	}
-	k.bytes(0xff, byte(s.epoch), byte(w.rush), byte(w.logins), bit(w.err != nil),
+	k.bytes(0xff, byte(s.epoch), byte(w.rush), byte(w.logins), bit(w.err != nil), bit(w.relists),
 		byte(l.writes), byte(l.others), byte(l.poisons), byte(l.faults), byte(l.compactions), byte(l.restarts),
 		byte(l.rewinds), byte(l.lags), byte(l.replays), byte(l.repeats), byte(l.resumes),
 		bit(x.open), bit(x.broken), bit(x.expired), bit(x.markless))
@@ -79,7 +79,7 @@ func (w *world) appendTo(k *keys) {
 		k.object(r.known[i])
 		k.object(r.gone[i])
 	}
-	k.bytes(byte(len(r.phase)), bit(r.went), byte(len(r.gap.Gap.Reason)), bit(r.gap.HistoryLost))
+	k.bytes(byte(len(r.phase)), bit(r.went), byte(len(r.gap.Gap.Reason)), bit(r.gap.HistoryLost), bit(r.gap.Reused))
 	k.text(r.gap.Gap.From)
 	k.text(r.gap.To)
 }

@@ -117,7 +117,7 @@ func (k *ledgerKey) line(l *ledgerLine, left int) {
 	for _, v := range all {
 		k.id(v.ID)
 		k.version(v.ResourceVersion)
-		k.flags(l.index.Saw(v.NamespacedName()))
+		k.flags(l.index.Saw(v.ID))
 	}
 }
 

@@ -163,6 +163,9 @@ func (w *world) request() string {
 		}
 		return "list"
 	case protocol.Probing:
+		if s.Whole() {
+			return "list"
+		}
 		return "probe"
 	case protocol.Connecting:
 		if s.Initial() {

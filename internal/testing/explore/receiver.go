@@ -59,7 +59,7 @@ func (r *receiver) receive(ev event) {
 	switch ev.kind {
 	case sequence.Gap:
 		r.phase, r.gap, r.fresh = ev.kind, ev.gap, [len(names)]bool{}
-		r.went = r.went || ev.gap.Gap.Reason == protocol.GapRewound
+		r.went = r.went || ev.gap.Reused
 		return
 	case sequence.Synced:
 		r.phase, r.gap, r.fresh, r.went = ev.kind, protocol.EmitGap{}, [len(names)]bool{}, false

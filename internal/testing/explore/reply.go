@@ -40,6 +40,8 @@ const (
 	ends
 	passes
 	givesUp
+	goesOn  // nothing arrives on a watch for so long that it is known to go on
+	relists // a list is due, because the sequence is doubted
 )
 
 func page(version int8, next token, objects []object) reply {
@@ -101,11 +103,13 @@ func (r reply) input(w *world) protocol.Input {
 	case bookmark:
 		return protocol.Frame{Kind: protocol.BookmarkFrame, Version: text(r.version)}
 	case silent:
-		return protocol.Silent{}
+		return protocol.Silent{CheckDue: true}
 	case ends:
 		return r.end()
-	case passes:
+	case passes, relists:
 		return protocol.Elapsed{}
+	case goesOn:
+		return protocol.Continues{}
 	}
 	return protocol.GaveUp{After: time.Minute}
 }
@@ -160,6 +164,7 @@ var codes = [protocol.Unreadable + 1]string{
 	protocol.Invalid:        "422 Invalid",
 	protocol.NotImplemented: "501 NotImplemented",
 	protocol.ServerError:    "500 InternalError",
+	protocol.Unusable:       "200 Status", // which is no list
 }
 
 // String returns a reply as a [Conversation] has it: an answer, or the frames of a watch.
@@ -195,7 +200,7 @@ func (r reply) answer() Answer {
 	case r.kind == failed && r.class == protocol.Transient:
 		a.Refuses = true
 	case r.kind == failed:
-		a.Status = codes[r.class] // none of a list without a version
+		a.Status = codes[r.class]
 	}
 	return a
 }
@@ -209,8 +214,10 @@ func (r reply) frames() (frames []string) {
 		return []string{"MARKER @" + text(r.version)}
 	case bookmark:
 		return []string{"BOOKMARK @" + text(r.version)}
-	case silent:
+	case silent, relists:
 		return []string{"open"}
+	case goesOn:
+		return []string{"wait 1100ms"}
 	}
 	if after := r.end().After; after > 0 {
 		frames = append(frames, "wait "+after.String())

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/index"
 	"github.com/gvrwatch/gvrwatch/internal/objects"
@@ -91,18 +89,53 @@ func (s *session) page(r reply) protocol.Page {
 	if first {
 		s.lastName = 0
 	}
-	duplicate := !first
+	duplicate, newest := !first && len(r.objects) > 0, false
 	for _, o := range r.objects {
+		newest = newest || o.version == r.version
 		if o.name+1 > s.lastName {
 			s.lastName, duplicate = o.name+1, false
-		} else if s.selected(o) && !x.Saw(types.NamespacedName{Name: names[o.name]}) {
+		} else if s.selected(o) && !x.Saw(s.asVersion(o).ID) {
 			duplicate = false
 		}
 	}
-	return protocol.Page{Version: text(r.version), Token: r.token.String(), Duplicate: duplicate}
+	return protocol.Page{
+		Version: text(r.version), Token: r.token.String(), Duplicate: duplicate, Empty: len(r.objects) == 0,
+		Newest: newest, NoVersion: protocol.ErrNoVersion,
+	}
 }
 
-// step takes an Input, which was made of a reply.
+// take takes an Input, which was made of a reply, and what a Worker makes of it: the first Frame shows that the watch
+// Continues, and an event that can't be true is Contradicted.
+func (s *session) take(in protocol.Input, r reply) error {
+	if of, ok := s.state.(protocol.Streaming); ok && (of.Unconfirmed() && confirms(in) || of.Restarted() && lasts(in)) {
+		if err := s.step(protocol.Continues{}, reply{}); err != nil {
+			return err
+		}
+		if _, on := s.state.(protocol.Streaming); !on {
+			return nil
+		}
+	}
+	err := s.step(in, r)
+	if wrong, ok := errors.AsType[*index.Contradiction](err); ok {
+		return s.step(protocol.Contradicted{From: s.report.version, Cause: wrong}, reply{})
+	}
+	return err
+}
+
+// confirms reports whether a watch has sent something, or has been open for a while.
+func confirms(in protocol.Input) bool {
+	_, frame := in.(protocol.Frame)
+	return frame || lasts(in)
+}
+
+// lasts reports whether a watch has been open for a while.
+func lasts(in protocol.Input) bool {
+	closed, is := in.(protocol.Closed)
+	_, silent := in.(protocol.Silent)
+	return silent || is && closed.After > 0
+}
+
+// step takes an Input.
 func (s *session) step(in protocol.Input, r reply) error {
 	switch in.(type) {
 	case protocol.Page, protocol.Opened:
@@ -111,10 +144,11 @@ func (s *session) step(in protocol.Input, r reply) error {
 	next, out := protocol.Step(s.state, in)
 	m, lives := protocol.Recall(next)
 	end, ended := next.(protocol.Stopped)
-	if m.Rewound() || out.Gap.Gap.Reason == protocol.GapRewound || ended && end.Gap.Reason == protocol.GapRewound {
+	if m.Rewound() || out.Gap.Reused || ended && end.Gap.Reason == protocol.GapRewound {
 		s.report.rewound = true
 	}
 	if err := s.carry(out, r); err != nil {
+		s.state = next
 		return err
 	}
 	if lives && m.Resumable() {

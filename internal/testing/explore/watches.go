@@ -33,6 +33,11 @@ func (m *moves) initial() {
 // streams yields what arrives on a watch.
 func (m *moves) streams() {
 	x, s := m.from.wire, m.from.server
+	of := m.from.session.state.(protocol.Streaming)
+	if of.Doubted() && !m.from.relists {
+		m.gets(reply{kind: relists}, free) // at once
+		return
+	}
 	m.settled = m.from.idle()
 	switch {
 	case x.expired:
@@ -46,6 +51,14 @@ func (m *moves) streams() {
 	}
 	if !x.broken {
 		m.live()
+	}
+	if of.Unconfirmed() || of.Restarted() {
+		m.gets(reply{kind: goesOn}, free)
+	}
+	if of.Doubted() {
+		m.gets(reply{kind: relists}, free)
+	}
+	if !x.broken {
 		if _, more := s.after(x.position); !more && !m.from.behind() && !m.from.setup.fake {
 			m.gets(reply{kind: bookmark, version: s.now}, func(w *world) { w.wire.position = s.now })
 			if m.from.left.faults > 0 {
@@ -66,9 +79,10 @@ func (w *world) behind() bool { return w.server.now < number(w.session.report.ve
 
 // idle reports whether a healthy server has nothing more to send.
 func (w *world) idle() bool {
-	_, streaming := w.session.state.(protocol.Streaming)
+	of, streaming := w.session.state.(protocol.Streaming)
 	_, more := w.server.after(w.wire.position)
-	return streaming && !more && !w.behind() && !w.wire.broken && !w.wire.expired
+	waits := of.Unconfirmed() || of.Restarted() || of.Doubted()
+	return streaming && !waits && !more && !w.behind() && !w.wire.broken && !w.wire.expired
 }
 
 // live yields the next change.

@@ -71,6 +71,7 @@ type world struct {
 	left    budget
 	logins  int8 // requests in a row that were answered with 401 before SYNCED
 	rush    int8 // requests since the last wait, event, or watch that lasted
+	relists bool // a list was read because the sequence was doubted: the next one waits
 	news    bool // the last step delivered something
 	err     error
 }
@@ -105,7 +106,7 @@ func (w *world) start(from sequence.Origin) {
 	noting := w.session.noting
 	w.session = begin(w.setup, from)
 	w.session.receiver, w.session.noting = r, noting
-	w.wire, w.rush, w.logins = wire{}, 0, 0
+	w.wire, w.rush, w.logins, w.relists = wire{}, 0, 0, false
 	w.pass()
 }
 
@@ -151,7 +152,8 @@ func (w *world) take(r reply) {
 	in := r.input(w)
 	w.count(in)
 	w.countLogins(r)
-	err := w.session.step(in, r)
+	w.relists = w.relists || r.kind == relists
+	err := w.session.take(in, r)
 	news := w.session.receiver.events[len(before.receiver.events):]
 	w.news = len(news) > 0
 	switch {
@@ -166,16 +168,18 @@ func (w *world) take(r reply) {
 		switch {
 		case ev.kind == sequence.Gap && number(ev.gap.To) != r.version:
 			w.err = fmt.Errorf("the snapshot after %v is of version %d", ev, r.version)
-		case ev.gap.Gap.Reason == protocol.GapRewound:
+		case ev.gap.Reused:
 			if !w.mayBeBack() {
 				w.err = errors.New("GAP says that the server has gone back in time, but it has not")
 			}
 			w.server.answered = r.version
+		case ev.gap.Gap.Reason == protocol.GapUnordered && w.setup.may.replays == 0:
+			w.err = errors.New("GAP says that versions do not grow, but they do")
 		case ev.kind == sequence.Synced:
 			w.server.answered = number(ev.version)
 		}
 	}
-	if s, ok := before.state.(protocol.Streaming); ok && r.kind == bookmark && len(news) == 0 &&
+	if s, ok := before.state.(protocol.Streaming); ok && r.kind == bookmark && len(news) == 0 && !s.Doubted() && !s.Restarted() &&
 		r.version > number(s.Memory.Version()) {
 		w.err = errors.New("BOOKMARK is missing")
 	}

@@ -69,6 +69,10 @@ func unclassified(st stream.Status) string {
 		if st.Cause == nil || st.NextTry.IsZero() {
 			return "a failed state must have a cause and a next try"
 		}
+	case stream.Unordered:
+		if st.Cause == nil {
+			return "a server that breaks the rules must be the cause"
+		}
 	case stream.Stopped:
 		if !st.NextTry.IsZero() {
 			return "a stopped stream must have no next try"
