@@ -69,7 +69,7 @@ func storeReport(info crdInfo, c store.Change, has map[string]string) report {
 	o := c.New
 	switch c.Type {
 	case stream.Gap:
-		r.Reason = string(stream.GapRewound)
+		r.Reason = anyReason
 		return r
 	case stream.Synced:
 		return r

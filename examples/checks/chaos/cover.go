@@ -97,10 +97,10 @@ func (j *judgement) walk() {
 		}
 		switch r.Kind {
 		case gap:
-			j.verdict.Gaps++
+			j.verdict.Gaps[r.Reason]++
 			for _, c := range j.cellsOf(r.Namespace) {
 				c.now.open = true
-				c.lost = c.lost || r.HistoryLost || r.Reason == "rewound"
+				c.lost = c.lost || r.HistoryLost || r.reusesVersions()
 			}
 			clear(j.order)
 		case synced:

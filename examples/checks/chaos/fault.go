@@ -56,6 +56,12 @@ func allFaults() []faultKind {
 			cause: func(ctx context.Context, w *world, r *rand.Rand) error { return answerFalsely(ctx, w, r, &a) },
 		})
 	}
+	for _, b := range ruleBreakers {
+		kinds = append(kinds, faultKind{
+			name: b.name, what: "the proxy plays a server that breaks a rule",
+			cause: func(ctx context.Context, w *world, r *rand.Rand) error { return breakRule(ctx, w, r, b) },
+		})
+	}
 	return kinds
 }
 

@@ -57,6 +57,10 @@ var sightings = map[string][]string{
 	"closed-watch":       {"v1/widgets ended cleanly"},
 	"error-frame":        {"ERROR frame with a Widget"},
 	"garbage-frame":      {"undecodable frame"},
+	"gateway":            {"v1/widgets 404", "v1/widgets 403"},
+	"drips":              {"slow", "v1/widgets silent", "v1/widgets timed out"},
+	"ignores-timeout":    {"v1/widgets silent"},
+	"empty-pages":        {"page without objects"},
 }
 
 func TestClientsSeeEachFault(t *testing.T) {

@@ -36,10 +36,11 @@ type verdict struct {
 	Invented        int    `json:"invented"`
 	FoldsWrong      int    `json:"folds_wrong"` // SYNCED, or the end, where its reports do not lead to the truth
 	Folds           int    `json:"folds"`
-	Gaps            int    `json:"gaps"`
 	RewindsUnseen   int    `json:"rewinds_unseen"` // etcd was restored, and had caught up before the client looked
 	Runs            int    `json:"runs"`
 	Reports         int    `json:"reports"`
+	// Gaps counts the GAPs by reason.
+	Gaps map[string]int `json:"gaps"`
 	// RecoveryMS is the median time from the end of a fault to the first live report of a change after it. The key ""
 	// stands for all faults.
 	RecoveryMS map[string]int64 `json:"recovery_ms"`
@@ -58,7 +59,8 @@ func (v *verdict) broken() int {
 
 // judge compares what a client reported with the truth.
 func judge(s subject, h *history, reports []report, faults []fault) *verdict {
-	v := &verdict{Name: s.Name, Ours: s.Ours, times: times{samples{}, samples{}}}
+	v := &verdict{Name: s.Name, Ours: s.Ours, Gaps: map[string]int{},
+		times: times{samples{}, samples{}}}
 	view := h.view(s.Scope)
 	byResource := map[string][]report{}
 	for _, r := range reports {

@@ -51,6 +51,7 @@ func observe(t *testing.T, w *world) (saw func(string) bool, stop func() []strin
 	workers.Go(func() { o.list(ctx, "limited widgets", "v1/widgets", w.limited(true)) })
 	workers.Go(func() { o.list(ctx, "limited ns-a", "v1/namespaces/ns-a/widgets", w.limited(true)) })
 	workers.Go(func() { o.list(ctx, "limited watch", "v1/widgets?watch=1&timeoutSeconds=1", w.limited(true)) })
+	workers.Go(func() { o.list(ctx, "page", "v1/widgets?limit=500", w.config(false)) })
 	workers.Go(func() { o.process(ctx) })
 	o.open.Wait()
 	saw = func(what string) bool {
@@ -172,7 +173,8 @@ func (o *observer) list(ctx context.Context, name, path string, cfg *rest.Config
 		}
 		var list struct {
 			Kind     string
-			Metadata struct{ ResourceVersion string }
+			Metadata struct{ ResourceVersion, Continue string }
+			Items    []any
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -194,6 +196,8 @@ func (o *observer) list(ctx context.Context, name, path string, cfg *rest.Config
 			o.note("list without a kind")
 		case list.Metadata.ResourceVersion == "":
 			o.note("list without a version")
+		case len(list.Items) == 0 && list.Metadata.Continue != "":
+			o.note("page without objects")
 		default:
 			version, _ := strconv.Atoi(list.Metadata.ResourceVersion)
 			if version < last-1000 {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // Kind is what a change or a report is about.
@@ -58,6 +60,14 @@ type report struct {
 	Reason          string // of a GAP
 	HistoryLost     bool   // of a GAP
 	Acked           bool   // handled: in a later run it may be missing
+}
+
+// anyReason is that of a GAP whose reason the client does not show.
+const anyReason = "any"
+
+// reusesVersions reports whether known states may be reported again after a GAP.
+func (r report) reusesVersions() bool {
+	return r.Reason == anyReason || r.Reason == string(stream.GapRewound)
 }
 
 // fault is one fault that the harness caused.

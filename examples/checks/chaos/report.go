@@ -51,10 +51,13 @@ func (v *verdict) add(o *verdict) {
 		&v.Changes: o.Changes, &v.DeletionsMissed: o.DeletionsMissed, &v.ChangesMissed: o.ChangesMissed,
 		&v.ChangesInGaps: o.ChangesInGaps, &v.Live: o.Live, &v.Repeats: o.Repeats,
 		&v.OrderViolations: o.OrderViolations, &v.Invented: o.Invented, &v.FoldsWrong: o.FoldsWrong,
-		&v.Folds: o.Folds, &v.Gaps: o.Gaps,
+		&v.Folds:         o.Folds,
 		&v.RewindsUnseen: o.RewindsUnseen, &v.Runs: o.Runs, &v.Reports: o.Reports,
 	} {
 		*to += n
+	}
+	for reason, n := range o.Gaps {
+		v.Gaps[reason] += n
 	}
 	v.times.recoveries.add(o.times.recoveries)
 	v.times.syncs.add(o.times.syncs)
@@ -80,7 +83,7 @@ func (s *summary) write(path string) error {
 // print writes the tables as Markdown.
 func (s *summary) print(w io.Writer) {
 	fmt.Fprintf(w, "Seeds %v, %v s of faults each; %d changes, %d faults.\n\n",
-		s.Seeds, s.Seconds, s.Changes, s.count())
+		s.Seeds, s.Seconds, s.Changes, total(s.Faults))
 	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
 	row := func(cells ...any) {
 		for _, c := range cells {
@@ -93,12 +96,15 @@ func (s *summary) print(w io.Writer) {
 	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
 	for _, v := range s.Clients {
 		row(v.Name, v.Changes, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Live, v.Repeats,
-			v.OrderViolations, v.Invented, fmt.Sprintf("%d of %d", v.FoldsWrong, v.Folds), v.Gaps,
+			v.OrderViolations, v.Invented, fmt.Sprintf("%d of %d", v.FoldsWrong, v.Folds), total(v.Gaps),
 			v.RewindsUnseen, v.Runs, milliseconds(v.RecoveryMS, ""))
 	}
 	t.Flush()
 	fmt.Fprintf(w, "\nLeft behind: %d goroutines, %d KiB of heap.\n\n", s.Left.Goroutines, s.Left.HeapKB)
 
+	s.printGaps(row)
+	t.Flush()
+	fmt.Fprintln(w)
 	header, line := []any{"time back in ms (median)", "times"}, []any{"---", "--:"}
 	for _, v := range s.Clients {
 		header, line = append(header, v.Name), append(line, "--:")
@@ -115,9 +121,34 @@ func (s *summary) print(w io.Writer) {
 	t.Flush()
 }
 
-func (s *summary) count() (n int) {
-	for _, times := range s.Faults {
-		n += times
+// printGaps prints the GAPs of each client by reason.
+func (s *summary) printGaps(row func(...any)) {
+	all := map[string]int{}
+	for _, v := range s.Clients {
+		for reason, n := range v.Gaps {
+			all[reason] += n
+		}
+	}
+	reasons := slices.Sorted(maps.Keys(all))
+	header, line, sums := []any{"GAPs"}, []any{"---"}, []any{"all"}
+	for _, reason := range reasons {
+		header, line, sums = append(header, reason), append(line, "--:"), append(sums, all[reason])
+	}
+	row(header...)
+	row(line...)
+	for _, v := range s.Clients {
+		cells := []any{v.Name}
+		for _, reason := range reasons {
+			cells = append(cells, v.Gaps[reason])
+		}
+		row(cells...)
+	}
+	row(sums...)
+}
+
+func total(counts map[string]int) (n int) {
+	for _, one := range counts {
+		n += one
 	}
 	return n
 }

@@ -64,7 +64,7 @@ func (j *judgement) checkRepeats() {
 		case r.Kind == committed:
 			upTo[r.Namespace] = revision(r.ResourceVersion)
 			continue
-		case r.Kind == gap && (r.HistoryLost || r.Reason == "rewound"):
+		case r.Kind == gap && (r.HistoryLost || r.reusesVersions()):
 			clear(seen)
 			clear(upTo)
 		}

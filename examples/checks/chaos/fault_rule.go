@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/internal/testing/servers"
+)
+
+// ruleBreaker is a server that breaks a rule of the API conventions, as the proxy plays it for a while.
+type ruleBreaker struct {
+	name  string
+	play  func() servers.Personality
+	frame []byte // ends each open watch; without it the connections are reset
+}
+
+// None of them breaks a rule about versions: a GAP for the reason "unordered" would be a mistake in each run.
+var ruleBreakers = []ruleBreaker{
+	{name: "gateway", play: servers.Gateway},
+	{name: "drips", play: func() servers.Personality { return servers.Drips(200) }},
+	{name: "ignores-timeout", play: func() servers.Personality { return servers.IgnoresTimeout(0) }},
+	{name: "empty-pages", play: func() servers.Personality { return servers.EmptyPages(4) }, frame: expired},
+}
+
+// breakRule also ends the connections that are open at its beginning and at its end.
+func breakRule(ctx context.Context, w *world, r *rand.Rand, b ruleBreaker) error {
+	p := b.play()
+	w.proxy.answerWith(&falseAnswer{name: b.name, respond: func(to http.ResponseWriter, r *http.Request,
+		next http.Handler) {
+		p.Before(next).ServeHTTP(to, r)
+	}})
+	if b.frame == nil {
+		w.proxy.reset(everyConn)
+	} else {
+		w.proxy.orderAll(frameOrder{add: b.frame})
+	}
+	pause(ctx, between(r, 1500*time.Millisecond, 5*time.Second))
+	w.proxy.answerWith(nil)
+	w.proxy.reset(everyConn)
+	return nil
+}
