@@ -194,7 +194,7 @@ func TestRetryRefused(t *testing.T) {
 		{unauthorized, stream.Unauthorized, "a token that is late"},
 		{status(400, metav1.StatusReasonBadRequest), stream.Backoff, "a selectable field that is late"},
 		{status(405, metav1.StatusReasonMethodNotAllowed), stream.Backoff, "a verb that is late"},
-		{list("", ""), stream.Backoff, "a list that can't be used"},
+		{status(200, ""), stream.Backoff, "a list that can't be used"},
 	} {
 		for _, streamed := range []bool{false, true} {
 			t.Run(fmt.Sprint(tt.why, ", streamed: ", streamed), func(t *testing.T) {

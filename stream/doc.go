@@ -29,7 +29,8 @@
 //   - Acknowledged: a checkpoint never moves past an event that was not acked.
 //   - Never back in time: the Stream reads nothing at resourceVersion 0. If two answers in a row have a version lower
 //     than one that was delivered, the server has gone back in time: the Stream emits GAP, then everything again.
-//   - Liveness: a connection that died without being closed is detected within [Requests].IdleTimeout.
+//   - Liveness: a connection that died without being closed is detected within [Requests].IdleTimeout, and a type
+//     whose objects the server can't all send within three.
 //   - Durable: a commit, even an interrupted one, leaves the old checkpoint or the new one, never a mixture. A
 //     checkpoint that is corrupt or locked, or does not match the Stream, is refused with a typed error.
 //   - Bounded: failed requests are retried after random waits that grow up to 30 s, or as the server asks, and all
@@ -49,8 +50,10 @@
 //     commit is detected.
 //
 // All promises assume what Kubernetes documents: each change and each deletion has a higher resourceVersion than all
-// changes before it. Versions that are not numbers are trusted to arrive in order, and never show that a server has
-// gone back in time.
+// changes before it, and a watch at a version begins with the change after it. Where an answer shows that a server does
+// not keep that (aggregated APIs, virtual clusters), the Stream reads a list and emits GAP ([GapUnordered],
+// [GapUnversioned]): see [Unordered]. What no answer shows stays unknown until the next list. Versions that are not
+// numbers are trusted to arrive in order, and never show that a server has gone back in time.
 //
 // An unreadable event is requested three times and then skipped; a GAP (GapPoison) marks the place. An unreadable list
 // is retried until it can be read.

@@ -133,6 +133,7 @@ func fakeRows(t *testing.T) []fakeRow {
 		{"Checkpoint", setup{stream.Options{Objects: raw}, stream.Run{Checkpoint: tracker, Key: "raw"}}, all, "raw"},
 		{"Key", ofRun(stream.Run{Key: "mine"}), all, "a name"},
 		{"FailOnGap", ofRun(stream.Run{FailOnGap: true}), all, "there is no gap"},
+		{"RetryRefused", ofRun(stream.Run{RetryRefused: true}), all, "nothing is refused"},
 		{"Bookmarks", ofRun(stream.Run{Bookmarks: true}), all, "the fake sends none"},
 	}
 }

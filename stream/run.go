@@ -76,7 +76,7 @@ const (
 // not delivered.
 func Now() Start { return Start{kind: startNow} }
 
-// After begins with SYNCED, then the changes after a resourceVersion. The Stream does not know the objects that existed
+// After begins with SYNCED, then the changes after a resourceVersion. SYNCED comes as with [From]. The Stream does not know the objects that existed
 // at that version:
 //
 //   - Their MODIFIED and DELETED are delivered as the server sends them.
@@ -93,8 +93,9 @@ func After(resourceVersion string) Start { return Start{kind: startAfter, versio
 // them, with GAP and the differences. A position from within a snapshot resumes with GAP ([GapRestarted]) and the
 // differences. p is copied. If the server has not reached its versions, it has gone back in time ([GapRewound]).
 //
-// Such a run delivers SYNCED at the version where it resumes, as soon as a watch is open. What was missed comes after
-// it: the changes or, if the server has lost them, GAP, the differences and another SYNCED.
+// Such a run delivers SYNCED at the version where it resumes, once the watch is known to go on there: before its first
+// event, or after a second of silence. The changes that were missed come after it. If the server has lost them, GAP and
+// the differences come first, and SYNCED is that of the new snapshot.
 func From(p checkpoint.Position) Start {
 	p.ResourceVersions, p.Objects = maps.Clone(p.ResourceVersions), slices.Clone(p.Objects)
 	return Start{kind: startFrom, position: &p}

@@ -29,6 +29,7 @@ type Index struct {
 	// shared: a list had several objects of one name (a server of several clusters). So only a list or its own DELETED
 	// shows that an object is gone.
 	shared bool
+	coming func(objects.ID) bool // see Coming
 }
 
 // pending reports whether the object may have been delivered, but was never acked. A pending entry has no version.
@@ -149,6 +150,10 @@ func (x *Index) BeginList() {
 	defer x.mu.Unlock()
 	x.table.each((*shard).unsee)
 }
+
+// Coming says which objects the list still has, as far as that is known. Without that, a new object that takes the name of
+// another one shows that the other is gone.
+func (x *Index) Coming(is func(objects.ID) bool) { x.coming = is }
 
 // Distrust makes every entry stale, because the server has gone back in time and may use a version again for another
 // state. Each object that is listed is then reported once, even if its version is the same.
@@ -300,7 +305,7 @@ func (x *Index) putOthers(now objects.Version, known bool, from Evidence, delive
 	var gone []objects.Version
 	for _, other := range x.others(now.ID) {
 		switch {
-		case from == Listed && x.Saw(other.ID):
+		case from == Listed && (x.Saw(other.ID) || x.coming != nil && x.coming(other.ID)):
 			x.shared = true
 		case from == Listed && (known || x.shared): // the list may have it, too; EndList knows
 		case !from.isEvent():

@@ -44,7 +44,7 @@ type (
 	}
 	// Probing reads a list of one object before a watch is opened at Version: the server must answer, permit it, and
 	// not have gone back in time. After several watches that fell silent it reads a whole list, because one object may
-	// keep the server from sending any (kubernetes/kubernetes#58541: conversion webhooks).
+	// keep the server from sending any (open-telemetry/opentelemetry-operator#4288: a conversion webhook).
 	Probing struct {
 		Memory   Memory
 		pending  pendingSynced

@@ -244,7 +244,10 @@ func (m Memory) listAgain() State {
 	if m.rules.FailOnGap {
 		return Stopped{Gap: m.gap, Err: ErrNoVersion} // another doubt has ended the sequence at once
 	}
-	if m.rules.Partial && m.gap.Reason != GapUnordered {
+	switch {
+	case m.gap.Reason == GapRewound:
+		m.forgetVersions()
+	case m.rules.Partial && m.gap.Reason != GapUnordered:
 		m.since = m.version
 	}
 	return Listing{Memory: m}

@@ -237,6 +237,12 @@ func (s Probing) page(in Page) State {
 	}
 	if m.suspicion == 0 {
 		switch behind, sure := m.countBehind(in.Version); {
+		case sure && m.sank && !m.rules.FailOnGap:
+			// Once more: the list that shows what was missed is read as those of any doubt, now or later.
+			reason, _ := m.sink()
+			m.current, m.behind = false, 0
+			m.doubt(reason, m.version)
+			return s.connect()
 		case sure:
 			reason, err := m.sink()
 			return m.relist(reason, Failure{Err: err})

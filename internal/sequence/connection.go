@@ -63,6 +63,9 @@ func (c *connection) receive(
 	began := time.Now()
 	defer func() { c.silence += time.Since(began) }()
 	rest := c.lifetime + min(max(c.lifetime/10, minGrace), maxGrace) - began.Sub(c.opened)
+	if c.scope.target.Fake {
+		rest = math.MaxInt64
+	}
 	for wait(ctx, min(timeout, rest)-time.Since(began)) {
 		if ctx.Err() != nil {
 			return f, protocol.Silent{} // ignored: Worker.Run checks ctx first
@@ -71,7 +74,7 @@ func (c *connection) receive(
 			return f, other
 		}
 	}
-	if rest < timeout && !c.scope.target.Fake {
+	if rest < timeout {
 		return f, c.closed(nil)
 	}
 	return f, protocol.Silent{}

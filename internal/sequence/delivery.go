@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -128,6 +129,10 @@ func (d *delivery) listed(ctx context.Context, l protocol.Listed) error {
 		}
 	}
 	page := d.inbox.takePage()
+	d.index.Coming(func(id objects.ID) bool {
+		return slices.ContainsFunc(page, func(o object) bool { return o.ID == id })
+	})
+	defer d.index.Coming(nil)
 	if err := d.writePageAhead(ctx, page, l); err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (s *session) page(r reply) protocol.Page {
 // take takes an Input, which was made of a reply, and what a Worker makes of it: the first Frame shows that the watch
 // Continues, and an event that can't be true is Contradicted.
 func (s *session) take(in protocol.Input, r reply) error {
-	if of, ok := s.state.(protocol.Streaming); ok && (of.Unconfirmed() && confirms(in) || of.Restarted() && lasts(in)) {
+	if of, ok := s.state.(protocol.Streaming); ok && of.Unconfirmed() && confirms(in) {
 		if err := s.step(protocol.Continues{}, reply{}); err != nil {
 			return err
 		}
@@ -124,15 +124,13 @@ func (s *session) take(in protocol.Input, r reply) error {
 
 // confirms reports whether a watch has sent something, or has been open for a while.
 func confirms(in protocol.Input) bool {
-	_, frame := in.(protocol.Frame)
-	return frame || lasts(in)
-}
-
-// lasts reports whether a watch has been open for a while.
-func lasts(in protocol.Input) bool {
-	closed, is := in.(protocol.Closed)
-	_, silent := in.(protocol.Silent)
-	return silent || is && closed.After > 0
+	switch in := in.(type) {
+	case protocol.Frame, protocol.Silent:
+		return true
+	case protocol.Closed:
+		return in.After > 0
+	}
+	return false
 }
 
 // step takes an Input.

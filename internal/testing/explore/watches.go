@@ -103,6 +103,9 @@ func (m *moves) closes() {
 		m.gets(reply{kind: ends, failed: true}, free)
 		return
 	}
+	if of, ok := m.from.session.state.(protocol.Streaming); ok && of.Restarted() {
+		return // it goes on first: see goesOn
+	}
 	m.gets(reply{kind: ends, lasted: true}, free)
 	// Initial events take seconds, or the watch counts as dead.
 	if _, initial := m.from.session.state.(protocol.ReadingInitial); !initial {

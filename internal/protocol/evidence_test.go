@@ -1,0 +1,137 @@
+package protocol
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestEvidence: what shows that a server breaks the rules about versions, or is blind, and what follows.
+func TestEvidence(t *testing.T) {
+	wrong := errors.New("it is new, and its resourceVersion is not")
+	watching := func(began, version string, tweaks ...tweak) Streaming {
+		tweaks = append([]tweak{ofServer(server{versioned: true})}, tweaks...)
+		return Streaming{Memory: synced(version, tweaks...), began: began, frames: true}
+	}
+	in := func(s Streaming, change func(*Streaming)) Streaming {
+		change(&s)
+		return s
+	}
+	lacks := func(m *Memory) { m.failures, m.versionLacks = 3, 3 }
+	suspect := func(why error) tweak {
+		return func(m *Memory) { m.suspicion, m.evidence = suspicious, why }
+	}
+	checkAll(t, []transition{
+		{"an event that can't be true", "a list is due, and the position stays before the event",
+			watching("5", "9"), Contradicted{From: "8", Cause: wrong},
+			watching("5", "9", gapped(GapUnordered, "8")).with(suspect(wrong)), nil},
+		{"another one", "the GAP begins at the first",
+			watching("5", "9", gapped(GapUnordered, "8")), Contradicted{From: "9", Cause: wrong},
+			watching("5", "9", gapped(GapUnordered, "8")).with(suspect(wrong)), nil},
+		{"an event that can't be true, FailOnGap", "a gap ends the sequence",
+			watching("5", "9", failOnGap), Contradicted{From: "8", Cause: wrong},
+			Stopped{Gap: Gap{GapUnordered, "8"}, Err: wrong}, nil},
+		{"the list is due", "it is read, and the GAP comes with it",
+			watching("5", "9", gapped(GapUnordered, "8")), Elapsed{},
+			Listing{Memory: watching("5", "9", gapped(GapUnordered, "8")).Memory}, nil},
+		{"an event while a list is due", "it is delivered, but no run may begin after it",
+			watching("5", "9", gapped(GapUnordered, "8")), Frame{ChangedFrame, "10"},
+			watching("5", "10", gapped(GapUnordered, "8")), []output{event(EmitEvent{})}},
+		{"a bookmark while a list is due", "not everything up to it was delivered",
+			watching("5", "9", gapped(GapUnordered, "8")), Frame{BookmarkFrame, "10"},
+			watching("5", "10", gapped(GapUnordered, "8")), nil},
+
+		{"ADDED from before the watch", "it may be the first of what exists",
+			watching("5", "5"), Frame{AddedFrame, "3"},
+			in(watching("5", "5"), func(s *Streaming) { s.past = existing }), []output{event(EmitEvent{Replay: true})}},
+		{"then nothing", "that was what exists: what was deleted is not among it",
+			in(watching("5", "5"), func(s *Streaming) { s.past = existing }), Continues{},
+			watching("5", "5", gapped(GapUnordered, "5")).with(suspect(errRestarts)), nil},
+		{"then a new event", "the same, and the position stays before that event",
+			in(watching("5", "5"), func(s *Streaming) { s.past = existing }), Frame{ChangedFrame, "6"},
+			watching("5", "6", gapped(GapUnordered, "5")).with(suspect(errRestarts)), []output{event(EmitEvent{})}},
+		{"then MODIFIED from before the watch", "events are sent again, and nothing was missed",
+			in(watching("5", "5"), func(s *Streaming) { s.past = existing }), Frame{ChangedFrame, "4"},
+			in(watching("5", "5"), func(s *Streaming) { s.past = replayed }), []output{event(EmitEvent{Replay: true})}},
+		{"events that were sent again, then a new one", "no evidence",
+			in(watching("5", "5"), func(s *Streaming) { s.past = replayed }), Frame{ChangedFrame, "6"},
+			in(watching("5", "6"), func(s *Streaming) { s.past = replayed }), []output{event(EmitEvent{Version: "6"})}},
+		{"an event of this watch again", "no evidence",
+			watching("5", "9"), Frame{AddedFrame, "8"},
+			watching("5", "9"), []output{event(EmitEvent{Replay: true})}},
+
+		{"a watch of a suspect server begins", "what was missed before it need not come",
+			Connecting{Memory: synced("5", ofServer(server{suspicion: 2, evidence: wrong}))}, Opened{},
+			Streaming{Memory: synced("5", ofServer(server{suspicion: 1, evidence: wrong}), func(m *Memory) {
+				m.gap = Gap{GapUnordered, "5"}
+			}), began: "5"}, nil},
+		{"versions of a suspect server", "they prove nothing",
+			Probing{Memory: synced("9", ofServer(server{suspicion: 1}))}, Page{Version: "5"},
+			Connecting{Memory: synced("9", ofServer(server{suspicion: 1}))}, nil},
+		{"the version sinks for the first time", "etcd was restored",
+			Probing{Memory: synced("9", behinds(1))}, Page{Version: "5"},
+			Listing{Memory: synced("", gapped(GapRewound, "9"), relists(1), ofServer(server{sank: true}))}, nil},
+		{"it sinks again", "a list may have the version of its newest object, which was deleted",
+			Probing{Memory: synced("9", behinds(1), ofServer(server{sank: true}))}, Page{Version: "5"},
+			Connecting{Memory: synced("9", gapped(GapUnordered, "9"),
+				ofServer(server{sank: true, suspicion: suspicious, evidence: errSinks}))}, nil},
+		{"it sinks again, and counts other changes", "etcd was restored again; the list is read when it is due",
+			Probing{Memory: synced("9", behinds(1), ofServer(server{sank: true, ownVersion: true}))}, Page{Version: "5"},
+			Connecting{Memory: synced("9", gapped(GapRewound, "9"), ofServer(server{sank: true, ownVersion: true}))}, nil},
+
+		{"a list without a version", "one proves nothing",
+			Listing{Memory: unsynced()}, Page{NoVersion: errNoVersion.Err},
+			Waiting{1, errNoVersion, Listing{Memory: unsynced(failures(1), func(m *Memory) { m.versionLacks = 1 })}}, nil},
+		{"the fourth in a row", "the server has none: it is a snapshot, and the watch begins with what exists",
+			Listing{Memory: unsynced(lacks)}, Page{NoVersion: errNoVersion.Err},
+			Connecting{Memory: unsynced(lacks, ofServer(server{versionless: true})), pending: onceOpen},
+			[]output{begins, delivered, ends}},
+		{"a list without a version from a server that has them", "no evidence: it is retried",
+			Listing{Memory: synced("5", ofServer(server{versioned: true}))}, Page{NoVersion: errNoVersion.Err},
+			Waiting{1, errNoVersion, Listing{Memory: synced("5", failures(1), ofServer(server{versioned: true}))}}, nil},
+		{"an event of a server without versions", "versions don't matter; a list is due",
+			Streaming{Memory: synced("", ofServer(server{versionless: true}))}, Frame{ChangedFrame, "3"},
+			Streaming{Memory: synced("", ofServer(server{versionless: true}), func(m *Memory) {
+				m.gap = Gap{GapUnversioned, ""}
+			}), frames: true}, []output{event(EmitEvent{})}},
+
+		{"the first silent watch", "one object shows that the server answers",
+			watching("5", "5"), Silent{CheckDue: true},
+			Probing{Memory: watching("5", "5", silences(1)).Memory, stalled: true}, nil},
+		{"the second silent watch in a row", "all objects may be asked for",
+			watching("5", "5", silences(1)), Silent{CheckDue: true},
+			Probing{Memory: watching("5", "5", silences(2)).Memory, stalled: true, mayCheck: true}, nil},
+		{"the version has moved on", "the watch should have said something, so a whole list is read",
+			Probing{Memory: synced("5", silences(2)), mayCheck: true}, Page{Version: "9"},
+			Probing{Memory: synced("5", silences(2)), mayCheck: true, whole: true}, nil},
+		{"the version has not moved on, and there are no bookmarks", "nothing has happened",
+			Probing{Memory: synced("5", silences(2)), mayCheck: true}, Page{Version: "5"},
+			Connecting{Memory: synced("5", silences(2))}, nil},
+		{"the next page of the whole list", "its objects are not kept",
+			Probing{Memory: synced("5", silences(2)), whole: true}, Page{Version: "9", Token: "a"},
+			Probing{Memory: synced("5", silences(2)), whole: true, tokens: []string{"a"}}, nil},
+		{"the last page of the whole list", "the server can send all objects",
+			Probing{Memory: synced("5", silences(2)), whole: true, tokens: []string{"a"}}, Page{Version: "9"},
+			Connecting{Memory: synced("5")}, nil},
+		{"the whole list fails", "the server is blind until a watch sends something",
+			Probing{Memory: synced("5", silences(2)), whole: true}, Failed{errServer},
+			Connecting{Memory: synced("5", silences(2), ofServer(server{blind: errServer.Err}))}, nil},
+		{"a blind server sends a bookmark", "it sees again",
+			watching("5", "5", silences(2), func(m *Memory) { m.blind = errServer.Err }), Frame{BookmarkFrame, "5"},
+			watching("5", "5"), []output{reaches(BookmarkAgain, "5")}},
+
+		{"a resumed watch continues", "SYNCED comes now, not when the watch was opened",
+			Streaming{Memory: unsynced(rv("5")), began: "5", pending: onceContinued}, Continues{},
+			Streaming{Memory: synced("5"), began: "5"}, []output{reaches(Synced, "5")}},
+		{"a resumed watch has expired", "GAP comes first",
+			Streaming{Memory: unsynced(rv("5")), began: "5", pending: onceContinued}, Closed{0, false, errExpired},
+			Listing{Memory: unsynced(rv("5"), gapped(GapExpired, "5"), relists(1))}, nil},
+	})
+}
+
+func ofServer(s server) tweak { return func(m *Memory) { m.server = s } }
+
+// with returns s with other facts.
+func (s Streaming) with(t tweak) Streaming {
+	t(&s.Memory)
+	return s
+}
