@@ -78,6 +78,10 @@ func TestEvidence(t *testing.T) {
 			Probing{Memory: synced("9", behinds(1), ofServer(server{sank: true, ownVersion: true}))}, Page{Version: "5"},
 			Connecting{Memory: synced("9", gapped(GapRewound, "9"), ofServer(server{sank: true, ownVersion: true}))}, nil},
 
+		{"a list that is older than one of its objects", "its version, and those of others, prove nothing",
+			Listing{Memory: unsynced()}, Page{Version: "5", Ahead: true},
+			Connecting{Memory: unsynced(rv("5"), ofServer(server{versioned: true, ownVersion: true, suspicion: suspicious,
+				evidence: errAhead})), pending: onceOpen}, []output{begins, delivered, ends}},
 		{"a list without a version", "one proves nothing",
 			Listing{Memory: unsynced()}, Page{NoVersion: errNoVersion.Err},
 			Waiting{1, errNoVersion, Listing{Memory: unsynced(failures(1), func(m *Memory) { m.versionLacks = 1 })}}, nil},

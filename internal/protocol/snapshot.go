@@ -48,6 +48,9 @@ func (s Listing) page(in Page) (State, Outputs) {
 		return s.inconsistent(), Outputs{}
 	}
 	out.Listed = m.listed(Deliver)
+	if in.Ahead {
+		m.suspect(errAhead)
+	}
 	switch {
 	case in.Newest:
 		s.holds = newest

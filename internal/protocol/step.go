@@ -53,6 +53,7 @@ var (
 	errNoMarker     = errors.New("the server did not send the bookmark that ends the initial events")
 	errSinks        = errors.New("the server answered with an older resourceVersion than before, a second time: " +
 		"its resourceVersions do not grow")
+	errAhead    = errors.New("the server sent a list whose resourceVersion is older than one of its objects")
 	errRestarts = errors.New("the server began a watch with what exists, and not after the requested resourceVersion")
 	// ErrNoVersion is the cause while a sequence depends on lists without a resourceVersion.
 	ErrNoVersion = errors.New("the server sent a list without a resourceVersion to watch from")
@@ -256,12 +257,12 @@ func (m Memory) listAgain() State {
 // sink notes that the version of the server is lower than the one of the sequence, and returns what that is a gap for. A
 // version of the caller, where no watch has begun, may be made up, or of another server. Otherwise etcd was restored,
 // probably, the first time. So it was the next time if the server counts other changes, too. If not, its lists may have
-// the version of their newest object, which is deleted now and then.
+// the version of their newest object, which is deleted now and then. Versions of a suspect server prove nothing.
 func (m *Memory) sink() (Reason, error) {
 	switch {
 	case m.isOfCaller():
 		return GapFuture, errFuture
-	case !m.sank || m.ownVersion:
+	case m.suspicion == 0 && (!m.sank || m.ownVersion):
 		m.sank = true
 		return GapRewound, errBehind
 	}

@@ -12,6 +12,7 @@ type (
 		Duplicate      bool // it has objects, and every one was in the list before
 		Empty          bool // it has no objects
 		Newest         bool // one of its objects has the Version
+		Ahead          bool // one of its objects has a later version
 		// NoVersion is the error to report if the Version is empty, or none to watch from.
 		NoVersion error
 	}

@@ -148,6 +148,7 @@ func (r *requests) receivePage(list client.List) protocol.Input {
 		}
 		objects[i] = o
 		page.Newest = page.Newest || o.ResourceVersion == page.Version
+		page.Ahead = page.Ahead || protocol.Before(page.Version, o.ResourceVersion)
 	}
 	r.inbox.putPage(objects)
 	if !protocol.Usable(page.Version) {

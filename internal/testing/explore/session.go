@@ -89,9 +89,10 @@ func (s *session) page(r reply) protocol.Page {
 	if first {
 		s.lastName = 0
 	}
-	duplicate, newest := !first && len(r.objects) > 0, false
+	duplicate, newest, ahead := !first && len(r.objects) > 0, false, false
 	for _, o := range r.objects {
 		newest = newest || o.version == r.version
+		ahead = ahead || o.version > r.version
 		if o.name+1 > s.lastName {
 			s.lastName, duplicate = o.name+1, false
 		} else if s.selected(o) && !x.Saw(s.asVersion(o).ID) {
@@ -100,7 +101,7 @@ func (s *session) page(r reply) protocol.Page {
 	}
 	return protocol.Page{
 		Version: text(r.version), Token: r.token.String(), Duplicate: duplicate, Empty: len(r.objects) == 0,
-		Newest: newest, NoVersion: protocol.ErrNoVersion,
+		Newest: newest, Ahead: ahead, NoVersion: protocol.ErrNoVersion,
 	}
 }
 
