@@ -43,7 +43,8 @@ func testWay(t *testing.T, c *explore.Conversation) {
 	o := setup{Run: stream.Run{Start: startOf(c), FailOnGap: c.Rules.FailOnGap, RetryRefused: c.Rules.RetryRefused,
 		Bookmarks: true}}
 	o.Requests.PagedLists = !c.Rules.WantInitialEvents
-	o.Requests.WatchLifetime, o.Requests.IdleTimeout = 5*time.Minute, 315*time.Second // see reply.end of package explore
+	// See reply.end of package explore.
+	o.Requests.WatchLifetime, o.Requests.IdleTimeout = 5*time.Minute, 315*time.Second
 	if c.Even {
 		o.Select = even
 	}

@@ -71,7 +71,8 @@ func TestMissingStreamedListsAreRemembered(t *testing.T) {
 					{"list", list("6", "", "a@2")}, {"watch 6", watch("open")},
 				}}
 				s := streamOf(t, sc.client(), widgets(),
-					&setup{Options: stream.Options{Requests: stream.Requests{IdleTimeout: time.Hour, WatchLifetime: time.Hour}}})
+					&setup{Options: stream.Options{
+						Requests: stream.Requests{IdleTimeout: time.Hour, WatchLifetime: time.Hour}}})
 				for range 2 {
 					record(t, s, 6*time.Minute)
 				}

@@ -76,8 +76,8 @@ const (
 // not delivered.
 func Now() Start { return Start{kind: startNow} }
 
-// After begins with SYNCED, then the changes after a resourceVersion. SYNCED comes as with [From]. The Stream does not know the objects that existed
-// at that version:
+// After begins with SYNCED, then the changes after a resourceVersion. SYNCED comes as with [From]. The Stream does not
+// know the objects that existed at that version:
 //
 //   - Their MODIFIED and DELETED are delivered as the server sends them.
 //   - Their deletion during a gap is not reported (the GAP has HistoryLost).

@@ -15,9 +15,9 @@ import (
 //
 // In state Unordered the server does not keep the rules about resourceVersions (Kubernetes API conventions): its lists
 // have none, or versions do not grow, and Cause says what was seen. What the watch sends is delivered. What it does not
-// is found by lists: one at once, the next one half a minute later, and so on up to one in five minutes; the next is due
-// at NextTry. Each is a GAP ([GapUnordered], [GapUnversioned]). The state ends when three watches have begun without new
-// evidence. To act on it: ask whoever runs the API server, often an aggregated one.
+// is found by lists: one at once, the next one half a minute later, and so on up to one in five minutes; the next is
+// due at NextTry. Each is a GAP ([GapUnordered], [GapUnversioned]). The state ends when three watches have begun
+// without new evidence. To act on it: ask whoever runs the API server, often an aggregated one.
 type State string
 
 const (
@@ -43,8 +43,8 @@ type Status struct {
 	// is handling. It is empty while a snapshot is being delivered.
 	ResourceVersion string
 	Since           time.Time // when State began
-	// Cause is the error that led to Backoff, Stalled, Unordered, Unauthorized, Forbidden, Gone or Stopped. It is nil if
-	// nothing failed, and after Stop or a break.
+	// Cause is the error that led to Backoff, Stalled, Unordered, Unauthorized, Forbidden, Gone or Stopped. It is nil
+	// if nothing failed, and after Stop or a break.
 	Cause error
 	// Attempt counts the failures in a row. NextTry is when the next attempt begins, or began if it is under way. Both
 	// are zero if nothing failed. In state Unordered NextTry is when the next list is read, or zero; in state

@@ -89,7 +89,8 @@ var (
 	}
 	gapReasons = []string{
 		string(stream.GapExpired), string(stream.GapRewound), string(stream.GapPoison),
-		string(stream.GapUnordered), string(stream.GapUnversioned), string(stream.GapRestarted), string(stream.GapScope),
+		string(stream.GapUnordered), string(stream.GapUnversioned), string(stream.GapRestarted),
+		string(stream.GapScope),
 		string(stream.GapFuture),
 	}
 )

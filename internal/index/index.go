@@ -151,8 +151,8 @@ func (x *Index) BeginList() {
 	x.table.each((*shard).unsee)
 }
 
-// Coming says which objects the list still has, as far as that is known. Without that, a new object that takes the name of
-// another one shows that the other is gone.
+// Coming says which objects the list still has, as far as that is known. Without that, a new object that takes the name
+// of another one shows that the other is gone.
 func (x *Index) Coming(is func(objects.ID) bool) { x.coming = is }
 
 // Distrust makes every entry stale, because the server has gone back in time and may use a version again for another
@@ -299,8 +299,8 @@ func (x *Index) update(was, now objects.Version, known, stale bool) {
 }
 
 // putOthers decides about the objects of the name of one that exists, with other uids. A new one of a list takes their
-// place: their deletion was missed. An event that is newer than they are contradicts them. A pending entry is newer than
-// the version where the watch resumes, so the watch will report its deletion.
+// place: their deletion was missed. An event that is newer than they are contradicts them. A pending entry is newer
+// than the version where the watch resumes, so the watch will report its deletion.
 func (x *Index) putOthers(now objects.Version, known bool, from Evidence, deliver Deliver) error {
 	var gone []objects.Version
 	for _, other := range x.others(now.ID) {

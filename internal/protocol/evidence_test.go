@@ -9,16 +9,17 @@ import (
 func TestEvidence(t *testing.T) {
 	wrong := errors.New("it is new, and its resourceVersion is not")
 	watching := func(began, version string, tweaks ...tweak) Streaming {
-		tweaks = append([]tweak{ofServer(server{versioned: true})}, tweaks...)
+		tweaks = append([]tweak{ofServer(Server{versioned: true})}, tweaks...)
 		return Streaming{Memory: synced(version, tweaks...), began: began, frames: true}
 	}
 	in := func(s Streaming, change func(*Streaming)) Streaming {
 		change(&s)
 		return s
 	}
+	twice := ofServer(Server{sank: true, ownVersion: true})
 	lacks := func(m *Memory) { m.failures, m.versionLacks = 3, 3 }
 	suspect := func(why error) tweak {
-		return func(m *Memory) { m.suspicion, m.evidence = suspicious, why }
+		return func(m *Memory) { m.server.suspicion, m.server.evidence = suspicious, why }
 	}
 	checkAll(t, []transition{
 		{"an event that can't be true", "a list is due, and the position stays before the event",
@@ -60,41 +61,44 @@ func TestEvidence(t *testing.T) {
 			watching("5", "9"), []output{event(EmitEvent{Replay: true})}},
 
 		{"a watch of a suspect server begins", "what was missed before it need not come",
-			Connecting{Memory: synced("5", ofServer(server{suspicion: 2, evidence: wrong}))}, Opened{},
-			Streaming{Memory: synced("5", ofServer(server{suspicion: 1, evidence: wrong}), func(m *Memory) {
+			Connecting{Memory: synced("5", ofServer(Server{suspicion: 2, evidence: wrong}))}, Opened{},
+			Streaming{Memory: synced("5", ofServer(Server{suspicion: 1, evidence: wrong}), func(m *Memory) {
 				m.gap = Gap{GapUnordered, "5"}
 			}), began: "5"}, nil},
 		{"versions of a suspect server", "they prove nothing",
-			Probing{Memory: synced("9", ofServer(server{suspicion: 1}))}, Page{Version: "5"},
-			Connecting{Memory: synced("9", ofServer(server{suspicion: 1}))}, nil},
+			Probing{Memory: synced("9", ofServer(Server{suspicion: 1}))}, Page{Version: "5"},
+			Connecting{Memory: synced("9", ofServer(Server{suspicion: 1}))}, nil},
 		{"the version sinks for the first time", "etcd was restored",
 			Probing{Memory: synced("9", behinds(1))}, Page{Version: "5"},
-			Listing{Memory: synced("", gapped(GapRewound, "9"), relists(1), ofServer(server{sank: true}))}, nil},
+			Listing{Memory: synced("", gapped(GapRewound, "9"), relists(1), ofServer(Server{sank: true}))}, nil},
 		{"it sinks again", "a list may have the version of its newest object, which was deleted",
-			Probing{Memory: synced("9", behinds(1), ofServer(server{sank: true}))}, Page{Version: "5"},
+			Probing{Memory: synced("9", behinds(1), ofServer(Server{sank: true}))}, Page{Version: "5"},
 			Connecting{Memory: synced("9", gapped(GapUnordered, "9"),
-				ofServer(server{sank: true, suspicion: suspicious, evidence: errSinks}))}, nil},
+				ofServer(Server{sank: true, suspicion: suspicious, evidence: errSinks}))}, nil},
 		{"it sinks again, and counts other changes", "etcd was restored again; the list is read when it is due",
-			Probing{Memory: synced("9", behinds(1), ofServer(server{sank: true, ownVersion: true}))}, Page{Version: "5"},
-			Connecting{Memory: synced("9", gapped(GapRewound, "9"), ofServer(server{sank: true, ownVersion: true}))}, nil},
+			Probing{Memory: synced("9", behinds(1), twice)}, Page{Version: "5"},
+			Connecting{Memory: synced("9", gapped(GapRewound, "9"), twice)}, nil},
 
 		{"a list that is older than one of its objects", "its version, and those of others, prove nothing",
 			Listing{Memory: unsynced()}, Page{Version: "5", Ahead: true},
-			Connecting{Memory: unsynced(rv("5"), ofServer(server{versioned: true, ownVersion: true, suspicion: suspicious,
-				evidence: errAhead})), pending: onceOpen}, []output{begins, delivered, ends}},
+			Connecting{Memory: unsynced(rv("5"), ofServer(Server{
+				versioned: true, ownVersion: true, suspicion: suspicious, evidence: errAhead,
+			})), pending: onceOpen}, []output{begins, delivered, ends}},
 		{"a list without a version", "one proves nothing",
 			Listing{Memory: unsynced()}, Page{NoVersion: errNoVersion.Err},
-			Waiting{1, errNoVersion, Listing{Memory: unsynced(failures(1), func(m *Memory) { m.versionLacks = 1 })}}, nil},
+			Waiting{1, errNoVersion,
+				Listing{Memory: unsynced(failures(1), func(m *Memory) { m.versionLacks = 1 })}}, nil},
 		{"the fourth in a row", "the server has none: it is a snapshot, and the watch begins with what exists",
 			Listing{Memory: unsynced(lacks)}, Page{NoVersion: errNoVersion.Err},
-			Connecting{Memory: unsynced(lacks, ofServer(server{versionless: true})), pending: onceOpen},
+			Connecting{Memory: unsynced(lacks, ofServer(Server{versionless: true})), pending: onceOpen},
 			[]output{begins, delivered, ends}},
 		{"a list without a version from a server that has them", "no evidence: it is retried",
-			Listing{Memory: synced("5", ofServer(server{versioned: true}))}, Page{NoVersion: errNoVersion.Err},
-			Waiting{1, errNoVersion, Listing{Memory: synced("5", failures(1), ofServer(server{versioned: true}))}}, nil},
+			Listing{Memory: synced("5", ofServer(Server{versioned: true}))}, Page{NoVersion: errNoVersion.Err},
+			Waiting{1, errNoVersion,
+				Listing{Memory: synced("5", failures(1), ofServer(Server{versioned: true}))}}, nil},
 		{"an event of a server without versions", "versions don't matter; a list is due",
-			Streaming{Memory: synced("", ofServer(server{versionless: true}))}, Frame{ChangedFrame, "3"},
-			Streaming{Memory: synced("", ofServer(server{versionless: true}), func(m *Memory) {
+			Streaming{Memory: synced("", ofServer(Server{versionless: true}))}, Frame{ChangedFrame, "3"},
+			Streaming{Memory: synced("", ofServer(Server{versionless: true}), func(m *Memory) {
 				m.gap = Gap{GapUnversioned, ""}
 			}), frames: true}, []output{event(EmitEvent{})}},
 
@@ -118,9 +122,10 @@ func TestEvidence(t *testing.T) {
 			Connecting{Memory: synced("5")}, nil},
 		{"the whole list fails", "the server is blind until a watch sends something",
 			Probing{Memory: synced("5", silences(2)), whole: true}, Failed{errServer},
-			Connecting{Memory: synced("5", silences(2), ofServer(server{blind: errServer.Err}))}, nil},
+			Connecting{Memory: synced("5", silences(2), ofServer(Server{blind: errServer.Err}))}, nil},
 		{"a blind server sends a bookmark", "it sees again",
-			watching("5", "5", silences(2), func(m *Memory) { m.blind = errServer.Err }), Frame{BookmarkFrame, "5"},
+			watching("5", "5", silences(2), func(m *Memory) { m.server.blind = errServer.Err }),
+			Frame{BookmarkFrame, "5"},
 			watching("5", "5"), []output{reaches(BookmarkAgain, "5")}},
 
 		{"a resumed watch continues", "SYNCED comes now, not when the watch was opened",
@@ -132,7 +137,7 @@ func TestEvidence(t *testing.T) {
 	})
 }
 
-func ofServer(s server) tweak { return func(m *Memory) { m.server = s } }
+func ofServer(s Server) tweak { return func(m *Memory) { m.server = s } }
 
 // with returns s with other facts.
 func (s Streaming) with(t tweak) Streaming {

@@ -7,24 +7,25 @@ func AppendKey(to []byte, s State, rename func(to []byte, text string) []byte) [
 	switch s := s.(type) {
 	case Listing:
 		tries, duplicates := min(s.tries, maxTries), min(s.duplicates, maxDuplicates+1)
-		to = append(to, 'L', byte(tries), byte(duplicates), byte(min(s.empties, maxEmptyPages+1)), byte(s.holds), byte(len(s.tokens)))
+		to = append(to, 'L', byte(tries), byte(duplicates), byte(min(s.empties, maxEmptyPages+1)),
+			byte(s.holds), byte(len(s.tokens)))
 		for _, token := range s.tokens {
 			to = rename(to, token)
 		}
-		to = s.Memory.appendKey(rename(to, s.listVersion), rename)
+		to = appendMemory(rename(to, s.listVersion), &s.Memory, rename)
 	case Connecting:
-		to = s.Memory.appendKey(append(to, 'C', byte(s.pending), bits(s.initial)), rename)
+		to = appendMemory(append(to, 'C', byte(s.pending), bits(s.initial)), &s.Memory, rename)
 	case ReadingInitial:
-		to = s.Memory.appendKey(append(to, 'R', bits(s.retain)), rename)
+		to = appendMemory(append(to, 'R', bits(s.retain)), &s.Memory, rename)
 	case Streaming:
 		to = rename(append(to, 'S', byte(s.pending), byte(s.past), bits(s.frames, s.unversioned)), s.began)
-		to = s.Memory.appendKey(to, rename)
+		to = appendMemory(to, &s.Memory, rename)
 	case Probing:
 		to = append(to, 'P', byte(s.pending), bits(s.stalled, s.mayCheck, s.whole), byte(len(s.tokens)))
 		for _, token := range s.tokens {
 			to = rename(to, token)
 		}
-		to = s.Memory.appendKey(to, rename)
+		to = appendMemory(to, &s.Memory, rename)
 	case Waiting:
 		to = AppendKey(append(to, 'W'), s.next, rename)
 	case Stopped:
@@ -34,9 +35,9 @@ func AppendKey(to []byte, s State, rename func(to []byte, text string) []byte) [
 	return to
 }
 
-// appendKey leaves out how far a count is beyond what any rule compares it with.
-func (m *Memory) appendKey(to []byte, rename func(to []byte, text string) []byte) []byte {
-	r := &m.rules
+// appendMemory leaves out how far a count is beyond what any rule compares it with.
+func appendMemory(to []byte, m *Memory, rename func(to []byte, text string) []byte) []byte {
+	r, f := &m.rules, &m.server
 	to = append(to,
 		bits(r.FailOnGap, r.Partial, r.Unclean, r.Quiet, r.UntilClosed, r.UntilSynced, r.After),
 		bits(r.WantInitialEvents, r.InitialEvents, r.NoProbe, m.synced, m.current, m.midSnapshot, m.silent,
@@ -45,8 +46,8 @@ func (m *Memory) appendKey(to []byte, rename func(to []byte, text string) []byte
 		byte(min(m.failures, max(maxTries, keptFailures))), byte(min(m.relists, 1)), byte(min(m.empty, maxEmpty)),
 		byte(min(m.poison, maxPoison)), byte(min(m.behind, maxBehind)), byte(min(m.brokenInitial, maxTries)),
 		byte(min(m.logins, maxLogins)),
-		byte(min(m.silences, maxSilences)), byte(m.versionLacks), byte(m.suspicion),
-		bits(m.versioned, m.versionless, m.ownVersion, m.sank, m.bookmarks, m.blind != nil),
+		byte(min(m.silences, maxSilences)), byte(m.versionLacks), byte(f.suspicion),
+		bits(f.versioned, f.versionless, f.ownVersion, f.sank, f.bookmarks, f.blind != nil),
 	)
 	to = append(append(to, byte(len(m.gap.Reason))), m.gap.Reason...)
 	for _, version := range []string{m.version, m.gap.From, m.minimum, m.since} {

@@ -1,6 +1,9 @@
 package protocol
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 func (s Listing) page(in Page) (State, Outputs) {
 	m := &s.Memory
@@ -8,9 +11,9 @@ func (s Listing) page(in Page) (State, Outputs) {
 	var out Outputs
 	if !Usable(in.Version) {
 		switch f := (Failure{Err: in.NoVersion, Class: Unusable}); {
-		case m.versioned:
+		case m.server.versioned:
 			return s.failed(f), Outputs{}
-		case !m.versionless && !m.rules.NoProbe && len(s.tokens) == 0 && m.versionLacks < maxTries:
+		case !m.server.versionless && !m.rules.NoProbe && len(s.tokens) == 0 && m.versionLacks < maxTries:
 			m.versionLacks++
 			return m.restart(false, f), Outputs{} // a single one proves nothing
 		}
@@ -29,7 +32,7 @@ func (s Listing) page(in Page) (State, Outputs) {
 		if in.Empty && Before(m.version, in.Version) {
 			s.holds = older // the version counts the deletion of the last object, at least
 		}
-		m.versioned, m.versionless = in.Version != "", in.Version == ""
+		m.server.versioned, m.server.versionless = in.Version != "", in.Version == ""
 		out = m.beginSnapshot(in.Version)
 		if m.silent {
 			m.silent, m.rules.InitialEvents = false, false
@@ -49,7 +52,7 @@ func (s Listing) page(in Page) (State, Outputs) {
 	}
 	out.Listed = m.listed(Deliver)
 	if in.Ahead {
-		m.suspect(errAhead)
+		m.server.suspect(errAhead)
 	}
 	switch {
 	case in.Newest:
@@ -65,7 +68,7 @@ func (s Listing) page(in Page) (State, Outputs) {
 		}
 		return next, out
 	}
-	m.ownVersion = m.ownVersion || s.holds == older && m.versioned
+	m.server.ownVersion = m.server.ownVersion || s.holds == older && m.server.versioned
 	out.EndSnapshot = m.endSnapshot(in.Version)
 	return Connecting{Memory: s.Memory, pending: onceOpen}, out
 }
@@ -82,22 +85,22 @@ func (s Listing) inconsistent() State {
 // delivered. It returns nil if the snapshot can be used: either it is not older, or the server has gone back in time,
 // which is a gap. With FailOnGap that gap ends the sequence.
 func (m *Memory) rejectStale(version string, streamed bool) State {
-	behind, sure := m.countBehind(version)
+	behind, sure := m.compare(version)
 	switch {
 	case sure && m.rules.Quiet: // nothing was delivered
 		m.forgetVersions()
 	case sure && m.gap.Reason == GapUnordered:
-		m.reused, m.sank = !m.sank, true // the first time etcd may have been restored, too
+		m.reused, m.server.sank = !m.server.sank, true // the first time etcd may have been restored, too
 		m.forgetVersions()
 	case sure:
-		reason, err := m.sink()
+		reason, err := m.server.sink(behind)
 		if m.rules.FailOnGap {
-			return Stopped{Gap: Gap{reason, m.lastKnown()}, Err: err}
+			return Stopped{Gap: Gap{reason, cmp.Or(m.version, m.minimum)}, Err: err}
 		}
-		m.gap, m.behind = Gap{reason, m.lastKnown()}, 0
+		m.gap, m.behind = Gap{reason, cmp.Or(m.version, m.minimum)}, 0
 		m.forgetVersions()
-	case behind:
-		return m.restart(streamed, Failure{Err: m.behindBy()})
+	case behind != nil:
+		return m.restart(streamed, Failure{Err: behind})
 	}
 	return nil
 }
@@ -158,8 +161,8 @@ func (s ReadingInitial) frame(in Frame) (State, Outputs) {
 		out = m.beginSnapshot(in.Version)
 	}
 	out.Listed = m.listed(Deliver)
-	m.versioned, m.versionless = true, false
-	m.ownVersion = m.ownVersion || m.minimum != "" && m.minimum != in.Version
+	m.server.versioned, m.server.versionless = true, false
+	m.server.ownVersion = m.server.ownVersion || m.minimum != "" && m.minimum != in.Version
 	out.EndSnapshot = m.endSnapshot(in.Version)
 	m.brokenInitial, m.silent = 0, false
 	next, synced := m.reachSynced()

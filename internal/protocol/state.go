@@ -146,19 +146,7 @@ type Memory struct {
 	current bool // SYNCED has been emitted, and no gap was found since
 	place        // embedded, so that a rule names what it is about: m.version
 	streaks      // the same: m.failures
-	server       // the same: m.suspicion
-}
-
-// server is what was found out about the server.
-type server struct {
-	versioned   bool  // a list had a version
-	versionless bool  // the last list had none: a watch begins with what exists
-	ownVersion  bool  // its versions count more than the changes of the objects that are watched
-	sank        bool  // it has gone back in time, or its versions do
-	suspicion   int   // if positive, its versions do not prove anything: so many more watches are doubted
-	evidence    error // why
-	bookmarks   bool  // it sends BOOKMARK
-	blind       error // why a whole list failed, after watches that fell silent
+	server  Server
 }
 
 // place is how far the sequence has been delivered.
@@ -207,29 +195,19 @@ func Lasts(m Memory) bool { return m.synced || m.rules.RetryRefused }
 // Current reports whether SYNCED has been emitted and no gap was found since.
 func (m Memory) Current() bool { return m.current }
 
-// Versionless reports whether the lists of the server have no version. Suspect reports whether versions, of lists or of
-// events, have proven nothing.
-func (m Memory) Versionless() bool { return m.versionless }
-func (m Memory) Suspect() bool     { return m.suspicion > 0 }
-
-// Evidence is why the server is Suspect.
-func (m Memory) Evidence() error { return m.evidence }
-
-// Blind is why the server can't list all objects, while watches are silent. It is nil if it can, as far as is known.
-func (m Memory) Blind() error { return m.blind }
-
 // Failures returns the number of failures since the last healthy connection.
 func (m Memory) Failures() int { return m.failures }
 
-// Partial reports whether the caller may know objects that the index does not know.
-func (m Memory) Partial() bool { return m.rules.Partial }
+// Resumable reports whether a later run can begin at Version, and what that run knows. It can't begin within a
+// snapshot, while a GAP is pending, or without a version. If partial, the caller may know objects that the index does
+// not know, and if unclean, an earlier run may have delivered more than it knows.
+func (m Memory) Resumable() (partial, unclean, ok bool) {
+	ok = !m.midSnapshot && m.gap == Gap{} && !m.server.versionless
+	return m.rules.Partial, m.rules.Unclean, ok
+}
 
-// Unclean reports whether an earlier run may have delivered more than the index knows.
-func (m Memory) Unclean() bool { return m.rules.Unclean }
-
-// Resumable reports whether a later run can begin at Version. It can't within a snapshot, while a GAP is pending, or
-// without a version.
-func (m Memory) Resumable() bool { return !m.midSnapshot && m.gap == Gap{} && !m.versionless }
+// Server returns what was found out about the server.
+func (m Memory) Server() Server { return m.server }
 
 // Rewound reports whether a GAP is pending because the server has gone back in time.
 func (m Memory) Rewound() bool { return m.gap.Reason == GapRewound || m.reused }

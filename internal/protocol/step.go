@@ -34,8 +34,8 @@ const (
 	// maxBehind answers in a row that are older than what was delivered prove that the server has gone back in time. A
 	// single one may come from a replica that lags.
 	maxBehind = 2
-	// maxSilences watches in a row that fell silent, while the version of the server moves on or BOOKMARK is due, lead to
-	// a list of all objects: one that the server can't convert keeps it from sending any.
+	// maxSilences watches in a row that fell silent, while the version of the server moves on or BOOKMARK is due, lead
+	// to a list of all objects: one that the server can't convert keeps it from sending any.
 	maxSilences = 2
 	// maxChecked bounds the pages of that list.
 	maxChecked = 1000
@@ -75,7 +75,7 @@ type Beginning struct {
 // Start returns the first State of a sequence.
 func Start(r Rules, b Beginning) State {
 	m := Memory{rules: r, place: place{version: b.Version, minimum: b.Minimum, midSnapshot: b.Begun}}
-	m.versioned = b.Version != ""
+	m.server.versioned = b.Version != ""
 	if b.Rewound {
 		m.version, m.midSnapshot = cmp.Or(m.version, m.minimum), false
 		return m.relist(GapRewound, Failure{Err: errBehind})
@@ -212,16 +212,13 @@ func isFinal(m *Memory, f Failure) bool {
 	return m.logins >= maxLogins
 }
 
-// lastKnown returns the version that a gap begins at.
-func (m Memory) lastKnown() string { return cmp.Or(m.version, m.minimum) }
-
 // relist answers a gap with a new snapshot: at once the first time, then after waits, because a version that expires
 // before it can be watched would cause a loop of lists. The snapshot is a paged list (see isFresh).
 func (m Memory) relist(reason Reason, cause Failure) State {
 	switch {
 	case m.rules.Quiet: // nothing was delivered yet, so there is no gap
 	case m.rules.FailOnGap:
-		return Stopped{Gap: Gap{reason, m.lastKnown()}, Err: cause.Err}
+		return Stopped{Gap: Gap{reason, cmp.Or(m.version, m.minimum)}, Err: cause.Err}
 	case m.gap == Gap{}:
 		m.gap = Gap{reason, m.version}
 	}
@@ -254,45 +251,19 @@ func (m Memory) listAgain() State {
 	return Listing{Memory: m}
 }
 
-// sink notes that the version of the server is lower than the one of the sequence, and returns what that is a gap for. A
-// version of the caller, where no watch has begun, may be made up, or of another server. Otherwise etcd was restored,
-// probably, the first time. So it was the next time if the server counts other changes, too. If not, its lists may have
-// the version of their newest object, which is deleted now and then. Versions of a suspect server prove nothing.
-func (m *Memory) sink() (Reason, error) {
-	switch {
-	case m.isOfCaller():
-		return GapFuture, errFuture
-	case m.suspicion == 0 && (!m.sank || m.ownVersion):
-		m.sank = true
-		return GapRewound, errBehind
-	}
-	m.suspect(errSinks)
-	return GapUnordered, errSinks
-}
-
-// isOfCaller reports whether the version is that of the caller, and no watch has begun there.
-func (m *Memory) isOfCaller() bool { return m.rules.After && !m.synced }
-
-// behindBy returns what is wrong with an answer that is older than the version, as long as it is the only one.
-func (m *Memory) behindBy() error {
-	if m.isOfCaller() {
-		return errFuture
-	}
-	return errBehind
-}
-
-// suspect notes that the server's versions don't prove anything.
-func (m *Memory) suspect(evidence error) { m.suspicion, m.evidence = suspicious, evidence }
-
-// countBehind counts the answers in a row that are older than what was delivered. It reports whether one at a version
-// is, and whether there are enough to be sure that the server has gone back in time. Versions of fakes do not count.
-func (m *Memory) countBehind(version string) (behind, sure bool) {
+// compare counts the answers in a row that are older than what was delivered. It returns an error if one at a version
+// is, and whether there are enough to be sure that the server has gone back in time. Versions of fakes do not count. A
+// version of the caller, where no watch has begun, may be made up, or of another server.
+func (m *Memory) compare(version string) (behind error, sure bool) {
 	if m.rules.NoProbe || !Before(version, m.version) && !Before(version, m.minimum) {
 		m.behind = 0
-		return false, false
+		return nil, false
 	}
 	m.behind++
-	return true, m.behind >= maxBehind
+	if sure = m.behind >= maxBehind; m.rules.After && !m.synced {
+		return errFuture, sure
+	}
+	return errBehind, sure
 }
 
 // forgetVersions drops all versions: a server that has gone back in time will use them again.
@@ -302,7 +273,7 @@ func (m *Memory) forgetVersions() { m.version, m.minimum, m.since = "", "", "" }
 func (m *Memory) beginSnapshot(to string) (out Outputs) {
 	if (m.gap != Gap{}) {
 		reused := m.gap.Reason == GapRewound || m.reused
-		out.Gap = EmitGap{m.gap, to, m.Partial() || m.Unclean(), reused}
+		out.Gap = EmitGap{m.gap, to, m.rules.Partial || m.rules.Unclean, reused}
 	}
 	m.gap, m.reused, m.midSnapshot = Gap{}, false, false
 	if to != "" {

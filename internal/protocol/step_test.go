@@ -30,7 +30,7 @@ func checkAll(t *testing.T, rows []transition, but ...cmp.Option) {
 	equal := cmp.Options{
 		cmp.Options(but),
 		cmp.AllowUnexported(Listing{}, Connecting{}, ReadingInitial{}, Streaming{}, Probing{}, Waiting{}, Memory{},
-			place{}, streaks{}, server{}),
+			place{}, streaks{}, Server{}),
 		cmp.FilterValues(func(a, b error) bool { return a != nil && b != nil },
 			cmp.Comparer(func(a, b error) bool { return a.Error() == b.Error() })),
 		cmpopts.EquateEmpty(),

@@ -20,9 +20,9 @@ func (s Connecting) opened() (State, Outputs) {
 			s.Memory.doubtBeginning()
 		}
 		return next, Outputs{Reached: synced}
-	case m.suspicion > 0 && !m.rules.FailOnGap:
+	case m.server.suspicion > 0 && !m.rules.FailOnGap:
 		// What was missed while no watch was open is not certain to come now.
-		m.suspicion--
+		m.server.suspicion--
 		m.doubt(GapUnordered, m.version)
 	}
 	m.doubtBeginning()
@@ -38,7 +38,7 @@ func (m *Memory) doubt(reason Reason, from string) {
 
 // doubtBeginning doubts a watch that could not begin where the list ended, because the list had no version.
 func (m *Memory) doubtBeginning() {
-	if m.versionless && !m.rules.NoProbe {
+	if m.server.versionless && !m.rules.NoProbe {
 		m.doubt(GapUnversioned, "")
 	}
 }
@@ -77,12 +77,12 @@ func (s *Streaming) Frame(in Frame) Outputs {
 	m := &s.Memory
 	s.frames, m.empty = true, 0
 	if m.silences > 0 {
-		m.silences, m.blind = 0, nil
+		m.silences, m.server.blind = 0, nil
 	}
 	var out Outputs
 	event := EmitEvent{Emit: in.Kind.isOfObject(), Partial: m.rules.Partial}
 	switch {
-	case m.versionless:
+	case m.server.versionless:
 		if event.Emit {
 			m.doubtBeginning()
 		}
@@ -103,7 +103,7 @@ func (s *Streaming) Frame(in Frame) Outputs {
 		}
 		event.Version = in.Version
 		if in.Kind.isBookmark() {
-			m.bookmarks, m.ownVersion = true, true
+			m.server.bookmarks, m.server.ownVersion = true, true
 			out.Reached = Reached{Bookmark, in.Version}
 		}
 	}
@@ -129,7 +129,7 @@ func (s *Streaming) judge() {
 	if s.past == existing && !s.Memory.rules.FailOnGap {
 		s.past = noPast
 		s.Memory.current = false
-		s.Memory.suspect(errRestarts)
+		s.Memory.server.suspect(errRestarts)
 		s.Memory.doubt(GapUnordered, s.Memory.version)
 	}
 }
@@ -158,7 +158,7 @@ func (s Streaming) contradicted(in Contradicted) State {
 		return Stopped{Gap: Gap{GapUnordered, in.From}, Err: in.Cause}
 	}
 	m.current = false
-	m.suspect(in.Cause)
+	m.server.suspect(in.Cause)
 	m.doubt(GapUnordered, in.From)
 	return s
 }
@@ -235,22 +235,22 @@ func (s Probing) page(in Page) State {
 	if s.whole {
 		return s.checked(in)
 	}
-	if m.suspicion == 0 {
-		switch behind, sure := m.countBehind(in.Version); {
-		case sure && m.sank && !m.rules.FailOnGap:
+	if m.server.suspicion == 0 {
+		switch behind, sure := m.compare(in.Version); {
+		case sure && m.server.sank && !m.rules.FailOnGap:
 			// Once more: the list that shows what was missed is read as those of any doubt, now or later.
-			reason, _ := m.sink()
+			reason, _ := m.server.sink(behind)
 			m.current, m.behind = false, 0
 			m.doubt(reason, m.version)
 			return s.connect()
 		case sure:
-			reason, err := m.sink()
+			reason, err := m.server.sink(behind)
 			return m.relist(reason, Failure{Err: err})
-		case behind:
-			return s.again(Failure{Err: m.behindBy()})
+		case behind != nil:
+			return s.again(Failure{Err: behind})
 		}
 	}
-	if s.mayCheck && (m.bookmarks || Before(m.version, in.Version)) {
+	if s.mayCheck && (m.server.bookmarks || Before(m.version, in.Version)) {
 		s.whole = true
 		return s
 	}
@@ -263,7 +263,7 @@ func (s Probing) checked(in Page) State {
 		s.tokens = append(slices.Clip(s.tokens), in.Token)
 		return s
 	}
-	s.Memory.silences, s.Memory.blind = 0, nil
+	s.Memory.silences, s.Memory.server.blind = 0, nil
 	return s.connect()
 }
 
@@ -274,7 +274,7 @@ func (s Probing) failed(f Failure) State {
 	switch {
 	case s.whole:
 		// One object was listed, so the server answers. The watch shows when it can send events again.
-		m.blind = f.Err
+		m.server.blind = f.Err
 		return s.connect()
 	case f.mayNotList() || f.Class == Unusable:
 		// Lists are forbidden or useless here: let the watch decide.

@@ -25,8 +25,8 @@ type (
 		Kind    FrameKind
 		Version string
 	}
-	// Silent says that nothing has arrived for so long that the connection may be dead. With CheckDue the last [Probing]
-	// that has read a whole list is long ago.
+	// Silent says that nothing has arrived for so long that the connection may be dead. With CheckDue the last
+	// [Probing] that has read a whole list is long ago.
 	Silent struct{ CheckDue bool }
 	// Contradicted says that an event of [Streaming] can't come from a server that keeps the rules about versions. It
 	// was not delivered. From is the version up to which everything has been.
@@ -115,8 +115,8 @@ const (
 	GapScope       Reason = "scope"
 )
 
-// EmitGap is a GAP to emit. To is the version of the snapshot that follows, if it is known. If Reused, versions may mean
-// other states than before.
+// EmitGap is a GAP to emit. To is the version of the snapshot that follows, if it is known. If Reused, versions may
+// mean other states than before.
 type EmitGap struct {
 	Gap         Gap
 	To          string

@@ -48,8 +48,8 @@ type arrived struct {
 	reading bool // peekObjects is reading from the watch
 }
 
-// receive waits for the next frame, or for another input: the end of the watch, which is also its lifetime with a grace,
-// or if nothing arrives within timeout, Silent. It waits with a method of the watch.
+// receive waits for the next frame, or for another input: the end of the watch, which is also its lifetime with a
+// grace, or if nothing arrives within timeout, Silent. It waits with a method of the watch.
 func (c *connection) receive(
 	ctx context.Context, timeout time.Duration, wait func(context.Context, time.Duration) bool,
 ) (f protocol.Frame, other protocol.Input) {

@@ -312,8 +312,8 @@ func (d *delivery) pass() {
 // moved reports how far everything has been delivered. No version can be resumed from inside a snapshot. Until the Gap
 // is emitted, the position stays before the gap.
 func (d *delivery) moved(m protocol.Memory) {
-	if m.Resumable() {
-		d.report.position(m.Version(), m.Partial(), m.Unclean())
+	if partial, unclean, ok := m.Resumable(); ok {
+		d.report.position(m.Version(), partial, unclean)
 		d.pass()
 	}
 }

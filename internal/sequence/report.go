@@ -88,9 +88,9 @@ func (r *report) state(s protocol.State, success bool, list time.Time) {
 	next := Status{State: stateOf(s), Synced: m.Current(), NextTry: list}
 	switch next.State {
 	case Stalled:
-		next.Cause = m.Blind()
+		next.Cause = m.Server().Blind()
 	case Unordered:
-		next.Cause = cmp.Or(m.Evidence(), protocol.ErrNoVersion)
+		next.Cause = cmp.Or(m.Server().Evidence(), protocol.ErrNoVersion)
 	}
 	r.set(next)
 }
@@ -209,7 +209,7 @@ func (r *report) delivered() checkpoint.Position {
 }
 
 func stateOf(s protocol.State) State {
-	if m, ok := protocol.Recall(s); ok && m.Blind() != nil {
+	if m, ok := protocol.Recall(s); ok && m.Server().Blind() != nil {
 		if _, waiting := s.(protocol.Waiting); !waiting {
 			return Stalled
 		}
@@ -225,7 +225,7 @@ func stateOf(s protocol.State) State {
 	case protocol.Probing:
 		return Resuming
 	case protocol.Streaming:
-		if s.Doubted() || s.Memory.Suspect() || s.Memory.Versionless() {
+		if s.Doubted() || s.Memory.Server().Suspect() || s.Memory.Server().Versionless() {
 			return Unordered
 		}
 		return Streaming

@@ -39,8 +39,8 @@ const (
 	// A server that has lost the history since a version sends that error as the first event of a watch, at once: a
 	// kube-apiserver in the request, before anything else. A watch that is silent for so long is taken to go on.
 	confirmed = time.Second
-	// A watch may be open for longer than was requested, by a tenth of its lifetime within these bounds. Then the server
-	// does not heed timeoutSeconds, and it may have forgotten the watch.
+	// A watch may be open for longer than was requested, by a tenth of its lifetime within these bounds. Then the
+	// server does not heed timeoutSeconds, and it may have forgotten the watch.
 	minGrace, maxGrace = time.Second, 30 * time.Second
 )
 

@@ -246,7 +246,7 @@ func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming, carry 
 	defer func() { w.state = s }()
 	var out protocol.Outputs
 	for {
-		timeout, otherwise := w.patience(&s)
+		timeout, otherwise := w.awaited(&s)
 		if timeout <= 0 {
 			return otherwise, nil // whatever has arrived meanwhile
 		}
@@ -273,8 +273,8 @@ func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming, carry 
 			s = streaming
 		}
 		w.noteUpToDate()
-		shown := s.Doubted() || s.Memory.Blind() != nil
-		if out = s.Frame(f); shown != (s.Doubted() || s.Memory.Blind() != nil) {
+		shown := s.Doubted() || s.Memory.Server().Blind() != nil
+		if out = s.Frame(f); shown != (s.Doubted() || s.Memory.Server().Blind() != nil) {
 			w.reportState(ctx, nil, nil, s)
 		}
 		if w.delivery.commitsFor(out.Event) {
@@ -290,8 +290,8 @@ func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming, carry 
 	}
 }
 
-// patience returns how long the watch may be silent, and what that means.
-func (w *Worker) patience(s *protocol.Streaming) (time.Duration, protocol.Input) {
+// awaited returns how long the watch may be silent, and what that means.
+func (w *Worker) awaited(s *protocol.Streaming) (time.Duration, protocol.Input) {
 	idle := w.target.Requests.IdleTimeout
 	switch {
 	case s.Unconfirmed(), s.Restarted():
@@ -316,7 +316,7 @@ func (w *Worker) contradicted(ctx context.Context, wrong *index.Contradiction) p
 func (w *Worker) reportState(ctx context.Context, s protocol.State, in protocol.Input, next protocol.State) {
 	m, _ := protocol.Recall(next)
 	var list time.Time
-	if m.Blind() != nil {
+	if m.Server().Blind() != nil {
 		list = w.pacing.nextCheck()
 	}
 	switch next := next.(type) {
@@ -324,7 +324,7 @@ func (w *Worker) reportState(ctx context.Context, s protocol.State, in protocol.
 		return
 	case protocol.Streaming:
 		w.pacing.watchingAgain(ctx, m.Version())
-		if next.Doubted() && m.Blind() == nil {
+		if next.Doubted() && m.Server().Blind() == nil {
 			list = time.Now().Add(max(w.pacing.untilList(), 0))
 		}
 	}
@@ -356,7 +356,7 @@ func (w *Worker) noteList(in protocol.Input, next protocol.State) {
 	_, elapsed := in.(protocol.Elapsed)
 	_, watching := w.state.(protocol.Streaming)
 	m, _ := protocol.Recall(next)
-	if elapsed && watching || m.Versionless() && !w.pacing.hasListed() {
+	if elapsed && watching || m.Server().Versionless() && !w.pacing.hasListed() {
 		w.pacing.listing()
 	}
 }

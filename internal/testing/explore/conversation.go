@@ -176,7 +176,8 @@ func (c *Conversation) setup() string {
 }
 
 // Conversations yields random ways of up to so many steps through the models, without those that need client-go's fake,
-// a caller that gives up, a list that is due half a minute after another one or later, or package follow, which moves a sequence to another scope.
+// a caller that gives up, a list that is due half a minute after another one or later, or package follow, which moves a
+// sequence to another scope.
 func Conversations(r *rand.Rand, steps int) iter.Seq[*Conversation] {
 	var usable []*setup
 	for _, u := range setups() {

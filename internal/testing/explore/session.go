@@ -150,9 +150,9 @@ func (s *session) step(in protocol.Input, r reply) error {
 		s.state = next
 		return err
 	}
-	if lives && m.Resumable() {
+	if partial, unclean, ok := m.Resumable(); lives && ok {
 		s.report.reach(m.Version())
-		s.report.partial, s.report.unclean = m.Partial(), m.Unclean()
+		s.report.partial, s.report.unclean = partial, unclean
 	}
 	s.state = next
 	return nil

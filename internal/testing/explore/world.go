@@ -179,8 +179,8 @@ func (w *world) take(r reply) {
 			w.server.answered = number(ev.version)
 		}
 	}
-	if s, ok := before.state.(protocol.Streaming); ok && r.kind == bookmark && len(news) == 0 && !s.Doubted() && !s.Restarted() &&
-		r.version > number(s.Memory.Version()) {
+	if s, ok := before.state.(protocol.Streaming); ok && r.kind == bookmark && len(news) == 0 && !s.Doubted() &&
+		!s.Restarted() && r.version > number(s.Memory.Version()) {
 		w.err = errors.New("BOOKMARK is missing")
 	}
 	switch s := w.session.state.(type) {
