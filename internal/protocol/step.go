@@ -240,7 +240,7 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 // listAgain reads a list to find what was missed while the sequence was doubted.
 func (m Memory) listAgain() State {
 	if m.rules.FailOnGap {
-		return Stopped{Gap: m.gap, Err: ErrNoVersion} // another doubt has ended the sequence at once
+		return Stopped{Gap: m.gap, Err: cmp.Or(m.server.evidence, ErrNoVersion)}
 	}
 	switch {
 	case m.gap.Reason == GapRewound:

@@ -126,7 +126,7 @@ func (s *Streaming) notePast(in Frame) {
 
 // judge doubts a watch that has said what exists, now that it has said all: what was deleted before is not among that.
 func (s *Streaming) judge() {
-	if s.past == existing && !s.Memory.rules.FailOnGap {
+	if s.past == existing {
 		s.past = noPast
 		s.Memory.current = false
 		s.Memory.server.suspect(errRestarts)
@@ -163,10 +163,11 @@ func (s Streaming) contradicted(in Contradicted) State {
 	return s
 }
 
-// continues emits SYNCED at the version where the watch has begun, if it is pending.
+// continues emits SYNCED at the version where the watch has begun, if it is pending and nothing was missed.
 func (s Streaming) continues() (State, Outputs) {
 	s.judge()
-	if s.pending == nonePending {
+	if s.pending == nonePending || s.Doubted() { // the list that is due brings SYNCED
+		s.pending = nonePending
 		return s, Outputs{}
 	}
 	next, synced := s.Memory.reachSynced()
