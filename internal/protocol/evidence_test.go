@@ -136,7 +136,7 @@ func TestEvidence(t *testing.T) {
 			Streaming{Memory: synced("5"), began: "5"}, []output{reaches(Synced, "5")}},
 		{"a resumed watch has said what exists", "something may be missing, so SYNCED is that of the list",
 			Streaming{Memory: unsynced(rv("5")), began: "5", pending: onceContinued, past: existing}, Continues{},
-			Streaming{Memory: unsynced(rv("5"), gapped(GapUnordered, "5")), began: "5"}.with(suspect(errRestarts)), nil},
+			Streaming{Memory: unsynced(rv("5"), gapped(GapUnordered, "5"), suspect(errRestarts)), began: "5"}, nil},
 		{"a resumed watch has expired", "GAP comes first",
 			Streaming{Memory: unsynced(rv("5")), began: "5", pending: onceContinued}, Closed{0, false, errExpired},
 			Listing{Memory: unsynced(rv("5"), gapped(GapExpired, "5"), relists(1))}, nil},
