@@ -14,9 +14,9 @@
 // Each promise is about one run of one Stream (a loop over [Stream.Events]), unless it says otherwise.
 //
 //   - Ordered: the live events of a watch are delivered in the order of their resourceVersions.
-//   - Unique: no two events have the same uid, resourceVersion and type, except after a GAP with HistoryLost or
-//     GapRewound. Across restarts with a checkpoint, delivery is at least once: events whose acks were not
-//     committed may come again.
+//   - Unique: no two events have the same uid, resourceVersion and type, except after a GAP with HistoryLost,
+//     GapRewound or GapUnordered. Across restarts with a checkpoint, delivery is at least once: events whose
+//     acks were not committed may come again.
 //   - Reliable: between two SYNCED no event is missing, unless a GAP reports the loss.
 //   - Never silent: where events are lost, the Stream emits GAP, then only differences, then SYNCED. If it does not
 //     know enough to find all differences, the GAP has HistoryLost: see [GapDetails].

@@ -53,7 +53,8 @@ type Status struct {
 	NextTry time.Time
 	// Objects is the number of objects that exist, as far as the Stream knows.
 	Objects int
-	// Synced means that SYNCED has been delivered, and no GAP since. It keeps its value when the run ends.
+	// Synced means that SYNCED has been delivered, and no GAP since, nor an event that leads to one. It keeps its value
+	// when the run ends.
 	Synced bool
 	// Checkpoint reports how far acks and commits are behind. Its Key is empty without a checkpoint.
 	Checkpoint checkpoint.Status

@@ -98,12 +98,20 @@ func TestEvidence(t *testing.T) {
 		{"a list without a version from a server that has them", "no evidence: it is retried",
 			Listing{Memory: synced("5", ofServer(Server{versioned: true}))}, Page{NoVersion: errNoVersion.Err},
 			Waiting{1, errNoVersion,
-				Listing{Memory: synced("5", failures(1), ofServer(Server{versioned: true}))}}, nil},
-		{"an event of a server without versions", "versions don't matter; a list is due",
-			Streaming{Memory: synced("", ofServer(Server{versionless: true}))}, Frame{ChangedFrame, "3"},
+				Listing{Memory: synced("5", failures(1), ofServer(Server{versioned: true}), func(m *Memory) {
+					m.versionLacks = 1
+				})}}, nil},
+		{"a list without a version when a run resumes", "one proves nothing: it is retried before it is final",
+			Listing{Memory: unsynced(lacks, ofServer(Server{versioned: true}))}, Page{NoVersion: errNoVersion.Err},
+			Stopped{Err: errNoVersion.Err}, nil},
+		{"a watch of a server without versions begins", "what was deleted since the list is not among what exists",
+			Connecting{Memory: unsynced(ofServer(Server{versionless: true})), pending: onceOpen}, Opened{},
 			Streaming{Memory: synced("", ofServer(Server{versionless: true}), func(m *Memory) {
 				m.gap = Gap{GapUnversioned, ""}
-			}), frames: true}, []output{event(EmitEvent{})}},
+			})}, []output{reaches(Synced, "")}},
+		{"410 to a watch without a version", "no version has expired: it is a failure as others are",
+			Connecting{Memory: synced("", ofServer(Server{versionless: true}))}, Failed{errExpired},
+			Waiting{1, errExpired, Probing{Memory: synced("", failures(1), ofServer(Server{versionless: true}))}}, nil},
 
 		{"the first silent watch", "one object shows that the server answers",
 			watching("5", "5"), Silent{CheckDue: true},
@@ -129,11 +137,14 @@ func TestEvidence(t *testing.T) {
 		{"a blind server sends a bookmark", "it sees again",
 			watching("5", "5", silences(2), func(m *Memory) { m.server.blind = errServer.Err }),
 			Frame{BookmarkFrame, "5"},
-			watching("5", "5"), []output{reaches(BookmarkAgain, "5")}},
+			watching("5", "5", func(m *Memory) { m.server.bookmarks = true }), []output{reaches(BookmarkAgain, "5")}},
 
 		{"a resumed watch continues", "SYNCED comes now, not when the watch was opened",
 			Streaming{Memory: unsynced(rv("5")), began: "5", pending: onceContinued}, Continues{},
 			Streaming{Memory: synced("5"), began: "5"}, []output{reaches(Synced, "5")}},
+		{"a watch ends while a list is due, UntilClosed", "the run ends after the list",
+			watching("5", "9", gapped(GapUnordered, "8"), untilClosed), Closed{Healthy, false, Failure{}},
+			Probing{Memory: watching("5", "9", gapped(GapUnordered, "8"), untilClosed).Memory}, nil},
 		{"a resumed watch has said what exists", "something may be missing, so SYNCED is that of the list",
 			Streaming{Memory: unsynced(rv("5")), began: "5", pending: onceContinued, past: existing}, Continues{},
 			Streaming{Memory: unsynced(rv("5"), gapped(GapUnordered, "5"), suspect(errRestarts)), began: "5"}, nil},

@@ -11,11 +11,11 @@ func (s Listing) page(in Page) (State, Outputs) {
 	var out Outputs
 	if !Usable(in.Version) {
 		switch f := (Failure{Err: in.NoVersion, Class: Unusable}); {
-		case m.server.versioned:
-			return s.failed(f), Outputs{}
 		case !m.server.versionless && !m.rules.NoProbe && len(s.tokens) == 0 && m.versionLacks < maxTries:
 			m.versionLacks++
 			return m.restart(false, f), Outputs{} // a single one proves nothing
+		case m.server.versioned:
+			return s.failed(f), Outputs{}
 		}
 		in.Version = ""
 	} else {

@@ -118,8 +118,14 @@ func (s Connecting) Initial() bool { return s.initial }
 // PendingSynced reports whether SYNCED is emitted once the watch is open.
 func (s Connecting) PendingSynced() bool { return s.pending == onceOpen }
 
-// Unconfirmed reports whether the driver must say that the watch Continues, even before the first Frame.
+// Unconfirmed reports whether the driver must say that the watch Continues. ConfirmedBy reports whether it must do so
+// before a Frame: one that is not from before the watch began.
 func (s *Streaming) Unconfirmed() bool { return s.pending == onceContinued }
+
+// ConfirmedBy is described at Unconfirmed.
+func (s *Streaming) ConfirmedBy(f Frame) bool {
+	return s.Unconfirmed() && (f.Kind.isBookmark() || !NotAfter(f.Version, s.Memory.version))
+}
 
 // Restarted reports whether the driver must say that the watch Continues, once nothing arrives for a while: so far it
 // has said what exists.

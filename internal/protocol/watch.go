@@ -16,8 +16,8 @@ func (s Connecting) opened() (State, Outputs) {
 		next, synced := m.reachSynced()
 		if s, ok := next.(Streaming); ok {
 			s.frames = false
-			next = s
 			s.Memory.doubtBeginning()
+			next = s
 		}
 		return next, Outputs{Reached: synced}
 	case m.server.suspicion > 0 && !m.rules.FailOnGap:
@@ -60,7 +60,7 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 		return Stopped{Err: f.Err}, Outputs{}
 	case s.initial:
 		return m.brokeOff(f), Outputs{}
-	case f.Class == Expired && (!f.Gateway || m.empty >= maxEmpty):
+	case f.Class == Expired && (!f.Gateway || m.empty >= maxEmpty) && !m.server.versionless:
 		return m.relist(GapExpired, f), Outputs{}
 	case isFinal(m, f):
 		return Stopped{Err: f.Err}, Outputs{}
@@ -92,6 +92,7 @@ func (s *Streaming) Frame(in Frame) Outputs {
 	case NotAfter(in.Version, m.version):
 		event.Replay = true
 		s.notePast(in)
+		m.server.bookmarks = m.server.bookmarks || in.Kind.isBookmark()
 		if in.Kind.isBookmark() && in.Version == m.version && !s.Doubted() {
 			out.Reached = Reached{BookmarkAgain, in.Version}
 		}
@@ -194,9 +195,9 @@ func (s Streaming) closed(in Closed) State {
 		m.poison = 0 // the unreadable event did not come again
 	}
 	switch {
-	case cause.Class == Expired:
+	case cause.Class == Expired && !m.server.versionless: // no version has expired that was not requested
 		return m.relist(GapExpired, cause)
-	case m.rules.UntilClosed && s.pending == nonePending:
+	case m.rules.UntilClosed && s.pending == nonePending && !s.Doubted():
 		return Stopped{Err: cause.Err}
 	case m.rules.NoProbe && cause.Class == Unreadable:
 		return m.relist(GapPoison, cause) // it does not come again

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -120,6 +121,8 @@ func (r *requests) requestPage(ctx context.Context, o metav1.ListOptions, timeou
 	case err != nil:
 	case !r.scope.target.isList(list):
 		err = notList(list)
+	case list.GetContinue() == "" && remaining(list) > 0:
+		err = fmt.Errorf("%w: a list without a continue token that lacks %d objects", errNotList, remaining(list))
 	case r.scope.target.Fake && list.GetResourceVersion() == "":
 		list.SetResourceVersion(fakeVersion)
 	}
@@ -127,6 +130,14 @@ func (r *requests) requestPage(ctx context.Context, o metav1.ListOptions, timeou
 		err = r.scope.requestError("list", err)
 	}
 	return answer{list: list, err: err, took: time.Since(began)}
+}
+
+// remaining returns how many objects a list lacks, as far as it says so.
+func remaining(list client.List) int64 {
+	if n := list.GetRemainingItemCount(); n != nil {
+		return *n
+	}
+	return 0
 }
 
 // receivePage puts the objects of a page into the inbox.

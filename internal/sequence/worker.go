@@ -261,7 +261,7 @@ func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming, carry 
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		if s.Unconfirmed() {
+		if s.ConfirmedBy(f) {
 			next, synced := protocol.Step(s, protocol.Continues{})
 			streaming, ok := next.(protocol.Streaming)
 			if !ok { // the run ends at SYNCED

@@ -108,7 +108,7 @@ func (s *session) page(r reply) protocol.Page {
 // take takes an Input, which was made of a reply, and what a Worker makes of it: the first Frame shows that the watch
 // Continues, and an event that can't be true is Contradicted.
 func (s *session) take(in protocol.Input, r reply) error {
-	if of, ok := s.state.(protocol.Streaming); ok && of.Unconfirmed() && confirms(in) {
+	if of, ok := s.state.(protocol.Streaming); ok && of.Unconfirmed() && confirms(of, in) {
 		if err := s.step(protocol.Continues{}, reply{}); err != nil {
 			return err
 		}
@@ -123,10 +123,12 @@ func (s *session) take(in protocol.Input, r reply) error {
 	return err
 }
 
-// confirms reports whether a watch has sent something, or has been open for a while.
-func confirms(in protocol.Input) bool {
+// confirms reports whether a watch has sent something new, or has been open for a while.
+func confirms(of protocol.Streaming, in protocol.Input) bool {
 	switch in := in.(type) {
-	case protocol.Frame, protocol.Silent:
+	case protocol.Frame:
+		return of.ConfirmedBy(in)
+	case protocol.Silent:
 		return true
 	case protocol.Closed:
 		return in.After > 0
