@@ -47,7 +47,9 @@ func (c *Connection) Cluster(ctx context.Context) (of checkpoint.Cluster, err er
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 32 * time.Second
 	}
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return guard.Impatient(guard.Wrap(next)) })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return guard.RefuseGateways(guard.Impatient(guard.Wrap(next)))
+	})
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return of, fmt.Errorf("gvrwatch: cannot create a client: %w", err)

@@ -100,7 +100,10 @@ func (t *gateways) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, served := t.served.Load(path)
 	text := strings.TrimSpace(string(body))
 	notThere := resp.StatusCode == http.StatusNotFound && !served && (text == notServed || text == "")
-	if isStatus(body) || notThere {
+	switch {
+	case resp.StatusCode == http.StatusNotFound && !served && isIndex(body):
+		return notFound(resp, r.Method), nil
+	case isStatus(body) || notThere:
 		resp.Body = io.NopCloser(bytes.NewReader(body))
 		return resp, nil
 	}
@@ -111,6 +114,24 @@ func (t *gateways) RoundTrip(r *http.Request) (*http.Response, error) {
 			refused.Error(), 0, false)
 	}
 	return nil, refused
+}
+
+// isIndex reports whether a body is the list of paths with which an API server that is not a kube-apiserver answers where
+// it has nothing (k8s.io/apiserver, routes.IndexLister).
+func isIndex(body []byte) bool {
+	var index struct{ Paths []string }
+	return json.Unmarshal(body, &index) == nil && len(index.Paths) > 0 && strings.HasPrefix(index.Paths[0], "/")
+}
+
+// notFound returns a response with a Status instead.
+func notFound(resp *http.Response, verb string) *http.Response {
+	err := apierrors.NewGenericServerResponse(http.StatusNotFound, verb, schema.GroupResource{}, "", "", 0, false)
+	s := err.Status()
+	s.APIVersion, s.Kind = "v1", "Status"
+	body, _ := json.Marshal(s) // it has only strings and numbers
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	resp.Header.Set("Content-Type", "application/json")
+	return resp
 }
 
 // isStatus reports whether the body of a refusal is the Status of an API server.

@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -97,6 +98,36 @@ func TestRefuseGateways(t *testing.T) {
 		}
 		if body, err := io.ReadAll(resp.Body); err != nil || string(body) != tt.body {
 			t.Errorf("%s: the body is %q, %v", tt.why, body, err)
+		}
+	}
+}
+
+// TestIndexIsNotFound: an API server that is not a kube-apiserver answers with the paths that it has.
+func TestIndexIsNotFound(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"paths":["/apis","/healthz"]}`:         true,
+		`{"paths":[]}`:                           false,
+		`{"paths":["no path"]}`:                  false,
+		`{"message":"no Route matched"}`:         false,
+		`{"paths":["/apis"],"message":"no Route`: false,
+	} {
+		next := roundTrip(func(*http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			w.WriteHeader(404)
+			_, _ = w.WriteString(body)
+			return w.Result(), nil
+		})
+		r := httptest.NewRequest("GET", "/api/v1/namespaces/kube-system", nil)
+		resp, err := guard.RefuseGateways(next).RoundTrip(r)
+		if (err == nil) != want || guard.IsGateway(err) == want {
+			t.Errorf("%s: got %v, want an answer of an API server: %v", body, err, want)
+		}
+		if err != nil {
+			continue
+		}
+		var s metav1.Status
+		if err := json.NewDecoder(resp.Body).Decode(&s); err != nil || s.Kind != "Status" || s.Code != 404 {
+			t.Errorf("%s: got %+v, %v; want a Status", body, s, err)
 		}
 	}
 }

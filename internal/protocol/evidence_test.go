@@ -17,7 +17,7 @@ func TestEvidence(t *testing.T) {
 		return s
 	}
 	twice := ofServer(Server{sank: true, ownVersion: true})
-	lacks := func(m *Memory) { m.failures, m.versionLacks = 3, 3 }
+	lacks := func(m *Memory) { m.versionLacks = maxVersionLacks }
 	suspect := func(why error) tweak {
 		return func(m *Memory) { m.server.suspicion, m.server.evidence = suspicious, why }
 	}
@@ -90,15 +90,15 @@ func TestEvidence(t *testing.T) {
 		{"a list without a version", "one proves nothing",
 			Listing{Memory: unsynced()}, Page{NoVersion: errNoVersion.Err},
 			Waiting{1, errNoVersion,
-				Listing{Memory: unsynced(failures(1), func(m *Memory) { m.versionLacks = 1 })}}, nil},
-		{"the fourth in a row", "the server has none: it is a snapshot, and the watch begins with what exists",
+				Listing{Memory: unsynced(func(m *Memory) { m.versionLacks = 1 })}}, nil},
+		{"the seventh in a row", "the server has none: it is a snapshot, and the watch begins with what exists",
 			Listing{Memory: unsynced(lacks)}, Page{NoVersion: errNoVersion.Err},
 			Connecting{Memory: unsynced(lacks, ofServer(Server{versionless: true})), pending: onceOpen},
 			[]output{begins, delivered, ends}},
 		{"a list without a version from a server that has them", "no evidence: it is retried",
 			Listing{Memory: synced("5", ofServer(Server{versioned: true}))}, Page{NoVersion: errNoVersion.Err},
 			Waiting{1, errNoVersion,
-				Listing{Memory: synced("5", failures(1), ofServer(Server{versioned: true}), func(m *Memory) {
+				Listing{Memory: synced("5", ofServer(Server{versioned: true}), func(m *Memory) {
 					m.versionLacks = 1
 				})}}, nil},
 		{"a list without a version when a run resumes", "one proves nothing: it is retried before it is final",

@@ -11,9 +11,9 @@ func (s Listing) page(in Page) (State, Outputs) {
 	var out Outputs
 	if !Usable(in.Version) {
 		switch f := (Failure{Err: in.NoVersion, Class: Unusable}); {
-		case !m.server.versionless && !m.rules.NoProbe && len(s.tokens) == 0 && m.versionLacks < maxTries:
+		case !m.server.versionless && !m.rules.NoProbe && len(s.tokens) == 0 && m.versionLacks < maxVersionLacks:
 			m.versionLacks++
-			return m.restart(false, f), Outputs{} // a single one proves nothing
+			return Waiting{max(m.failures, 1), f, Listing{Memory: s.Memory}}, Outputs{} // a few prove nothing
 		case m.server.versioned:
 			return s.failed(f), Outputs{}
 		}

@@ -37,6 +37,8 @@ const (
 	// maxSilences watches in a row that fell silent, while the version of the server moves on or BOOKMARK is due, lead
 	// to a list of all objects: one that the server can't convert keeps it from sending any.
 	maxSilences = 2
+	// maxVersionLacks lists in a row may lack a version. After them the server is taken to have none.
+	maxVersionLacks = 6
 	// maxChecked bounds the pages of that list.
 	maxChecked = 1000
 	// suspicious is how many watches are doubted after one of the server's versions has proven wrong.
