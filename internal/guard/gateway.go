@@ -116,8 +116,8 @@ func (t *gateways) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, refused
 }
 
-// isIndex reports whether a body is the list of paths with which an API server that is not a kube-apiserver answers where
-// it has nothing (k8s.io/apiserver, routes.IndexLister).
+// isIndex reports whether a body is the list of paths with which an API server that is not a kube-apiserver answers
+// where it has nothing (k8s.io/apiserver, routes.IndexLister).
 func isIndex(body []byte) bool {
 	var index struct{ Paths []string }
 	return json.Unmarshal(body, &index) == nil && len(index.Paths) > 0 && strings.HasPrefix(index.Paths[0], "/")
