@@ -87,6 +87,32 @@ func TestEvidence(t *testing.T) {
 			Connecting{Memory: unsynced(rv("5"), ofServer(Server{
 				versioned: true, ownVersion: true, suspicion: suspicious, evidence: errAhead,
 			})), pending: onceOpen}, []output{begins, delivered, ends}},
+		{"a suspect server's list is older than what was delivered", "its versions prove nothing",
+			Listing{Memory: synced("9", behinds(1), ofServer(Server{versioned: true, ownVersion: true, suspicion: 2}))},
+			Page{Version: "5", Newest: true},
+			Connecting{Memory: synced("5", suspect(errSinks), func(m *Memory) {
+				m.server.versioned, m.server.ownVersion = true, true
+			}), pending: onceOpen}, []output{gap(GapUnordered, "9", "5", false), begins, delivered, ends}},
+		{"an empty list that is newer than what was delivered", "its version counts the deletion of the last object",
+			Listing{Memory: synced("5")}, Page{Version: "9", Empty: true},
+			Connecting{Memory: synced("9", ofServer(Server{versioned: true, ownVersion: true})), pending: onceOpen},
+			[]output{begins, delivered, ends}},
+		{"an empty list at the beginning", "it proves nothing: a server may begin at 1",
+			Listing{Memory: unsynced()}, Page{Version: "1", Empty: true},
+			Connecting{Memory: unsynced(rv("1"), ofServer(Server{versioned: true})), pending: onceOpen},
+			[]output{begins, delivered, ends}},
+		{"the last empty page without a wait", "the API permits empty pages",
+			Listing{Memory: unsynced(), tokens: []string{"a"}, listVersion: "5", empties: maxEmptyPages - 1},
+			Page{Version: "5", Token: "b", Empty: true},
+			Listing{Memory: unsynced(begun), tokens: []string{"a", "b"}, listVersion: "5", empties: maxEmptyPages},
+			[]output{delivered}},
+		{"one more empty page", "a server may send them for ever",
+			Listing{Memory: unsynced(), tokens: []string{"a"}, listVersion: "5", empties: maxEmptyPages},
+			Page{Version: "5", Token: "b", Empty: true},
+			Waiting{1, Failure{Err: errDuplicate},
+				Listing{Memory: unsynced(begun), tokens: []string{"a", "b"}, listVersion: "5",
+					empties: maxEmptyPages + 1}},
+			[]output{delivered}},
 		{"a list without a version", "one proves nothing",
 			Listing{Memory: unsynced()}, Page{NoVersion: errNoVersion.Err},
 			Waiting{1, errNoVersion,
@@ -152,6 +178,28 @@ func TestEvidence(t *testing.T) {
 			Streaming{Memory: unsynced(rv("5")), began: "5", pending: onceContinued}, Closed{0, false, errExpired},
 			Listing{Memory: unsynced(rv("5"), gapped(GapExpired, "5"), relists(1))}, nil},
 	})
+}
+
+// TestConfirmedBy: which event shows that a resumed watch goes on where it began.
+func TestConfirmedBy(t *testing.T) {
+	for _, tt := range []struct {
+		why  string
+		s    Streaming
+		in   Frame
+		want bool
+	}{
+		{"a new event", Streaming{Memory: unsynced(rv("5")), pending: onceContinued}, Frame{AddedFrame, "6"}, true},
+		{"a bookmark at the version", Streaming{Memory: unsynced(rv("5")), pending: onceContinued},
+			Frame{BookmarkFrame, "5"}, true},
+		{"an event from before it is evidence against that",
+			Streaming{Memory: unsynced(rv("5")), pending: onceContinued},
+			Frame{AddedFrame, "5"}, false},
+		{"a watch that was confirmed", Streaming{Memory: synced("5")}, Frame{AddedFrame, "6"}, false},
+	} {
+		if got := tt.s.ConfirmedBy(tt.in); got != tt.want {
+			t.Errorf("%s: got %v", tt.why, got)
+		}
+	}
 }
 
 func ofServer(s Server) tweak { return func(m *Memory) { m.server = s } }
