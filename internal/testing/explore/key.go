@@ -15,7 +15,7 @@ import (
 //     ones: then they are themselves, and all changes count.
 func (w *world) AppendKey(to []byte) []byte {
 	k := keys{to: to, parity: w.setup.selects}
-	if w.left.rewinds == 0 && w.server.epoch == 0 && w.left.replays == 0 {
+	if w.left.rewinds == 0 && w.server.epoch == 0 && w.left.replays == 0 && !w.setup.always.breaksVersions() {
 		k.horizon = w.horizon()
 		w.session.appendTo(&k)
 		w.appendTo(&k)
@@ -63,7 +63,8 @@ func (w *world) appendTo(k *keys) {
 	k.bytes(0xff, byte(s.epoch), byte(w.rush), byte(w.logins), bit(w.err != nil), bit(w.relists),
 		byte(l.writes), byte(l.others), byte(l.poisons), byte(l.faults), byte(l.compactions), byte(l.restarts),
 		byte(l.rewinds), byte(l.lags), byte(l.replays), byte(l.repeats), byte(l.resumes),
-		bit(x.open), bit(x.broken), bit(x.expired), bit(x.markless))
+		bit(x.open), bit(x.broken), bit(x.expired), bit(x.markless), bit(x.existing))
+	k.version(x.late)
 	k.version(s.now)
 	k.version(max(s.compacted, k.horizon))
 	k.version(x.position)
@@ -73,6 +74,9 @@ func (w *world) appendTo(k *keys) {
 	}
 	if !k.ranks {
 		k.bytes(byte(s.answered), byte(s.uids))
+	}
+	if w.setup.always.breaksVersions() {
+		r.appendTruth(k, w.past)
 	}
 	for i := range names {
 		k.bytes(bit(x.sent[i]), bit(r.fresh[i]))

@@ -86,6 +86,9 @@ func (m *moves) ofServer() {
 	s := m.from.server
 	if m.from.left.writes > 0 && !m.from.hides() {
 		for i, o := range s.at(s.now) {
+			if m.from.setup.keeps && i == 0 {
+				continue
+			}
 			if o.version == 0 {
 				m.write(i, added)
 				continue
@@ -201,8 +204,8 @@ func (m *moves) replies() {
 			m.gets(reply{kind: failed, class: protocol.Expired}, free)
 			return
 		}
-		m.gets(page(s.now, token{}, nil), free)
-		m.lags(func(version int8, paid func(*world)) { m.gets(page(version, token{}, nil), paid) })
+		m.gets(page(m.from.shown(s.now), token{}, nil), free)
+		m.lags(func(version int8, paid func(*world)) { m.gets(page(m.from.shown(version), token{}, nil), paid) })
 		m.fails()
 	case protocol.Connecting:
 		if state.Initial() {
@@ -232,10 +235,10 @@ func (m *moves) lags(replies func(version int8, paid func(*world))) {
 func (m *moves) lists(version int8, paid func(*world)) {
 	all := m.from.server.list(version, 0)
 	if m.from.setup.always != forbidsPages {
-		m.gets(page(version, token{}, all), paid)
+		m.gets(page(m.from.shown(version), token{}, all), paid)
 	}
 	if len(all) > 0 {
-		m.gets(page(version, token{version, all[0].name + 1, 0}, all[:1]), paid)
+		m.gets(page(m.from.shown(version), token{version, all[0].name + 1, 0}, all[:1]), paid)
 	}
 }
 
@@ -254,17 +257,18 @@ func (m *moves) continued(t token) {
 		m.gets(reply{kind: failed, class: protocol.Forbidden}, free)
 		return
 	}
-	m.gets(page(t.version, token{}, s.list(t.version, int(t.from))), free)
+	shown := m.from.shown(t.version)
+	m.gets(page(shown, token{}, s.list(t.version, int(t.from))), free)
 	first := s.list(t.version, 0)[:1]
 	if m.from.left.faults > 0 {
-		m.gets(page(t.version, t, first), faulty) // the same page, with the same token
+		m.gets(page(shown, t, first), faulty) // the same page, with the same token
 		if s.now != t.version {
-			m.gets(page(s.now, token{}, s.list(s.now, int(t.from))), faulty) // of another version
+			m.gets(page(m.from.shown(s.now), token{}, s.list(s.now, int(t.from))), faulty) // of another version
 		}
 	}
 	if m.from.left.repeats > 0 {
 		t.repeat++
-		m.gets(page(t.version, t, first), repeating) // the same page, with another token
+		m.gets(page(shown, t, first), repeating) // the same page, with another token
 	}
 }
 
@@ -288,6 +292,10 @@ func (m *moves) opensInitial() {
 
 // opens yields a watch that begins at a version.
 func (m *moves) opens(at int8) {
+	if at == 0 || m.from.setup.always == restartsWatches {
+		m.gets(reply{kind: opened}, func(w *world) { w.wire = wire{open: true, position: w.server.now, existing: true} })
+		return
+	}
 	expired := at < m.from.server.compacted
 	if expired && m.from.setup.always != closesExpired {
 		m.gets(reply{kind: failed, class: protocol.Expired}, free)

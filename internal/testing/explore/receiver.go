@@ -27,6 +27,7 @@ type receiver struct {
 	went   bool                 // back in time, according to a GAP since the last SYNCED
 	cursor int8                 // the version of the last SYNCED or live event
 	from   *checkpoint.Position // where the run resumed, or nil
+	listed []moment             // when each snapshot was requested; never changed in place
 }
 
 // event is an Event.
@@ -37,6 +38,7 @@ type event struct {
 	inferred bool
 	gap      protocol.EmitGap
 	at       *checkpoint.Position // when it was delivered; see session.noting
+	came     moment
 }
 
 // resume makes the receiver know what an earlier run has delivered.
@@ -69,7 +71,9 @@ func (r *receiver) receive(ev event) {
 		r.cursor = number(ev.version)
 		return
 	case sequence.Deleted:
-		r.known[ev.name], r.gone[ev.name] = object{}, ev.object
+		if r.gone[ev.name] = ev.object; r.known[ev.name].uid == ev.uid {
+			r.known[ev.name] = object{}
+		}
 	default:
 		r.known[ev.name] = ev.object
 	}

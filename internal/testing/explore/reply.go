@@ -70,6 +70,17 @@ func parseToken(text string) (t token) {
 	return t
 }
 
+// begins reports whether the reply is the first part of a snapshot, which a State has requested.
+func (r reply) begins(s protocol.State) bool {
+	switch s := s.(type) {
+	case protocol.Listing:
+		return s.Token() == "" && r.kind == listed
+	case protocol.Connecting:
+		return s.Initial() && r.kind == opened
+	}
+	return false
+}
+
 // shows returns the newest version that the Stream learns of.
 func (r reply) shows() int8 { return max(r.version, r.change.version) }
 

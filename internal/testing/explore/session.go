@@ -26,6 +26,7 @@ type session struct {
 	receiver receiver
 	leaves   int8 // after so many events of this step the loop is left; 0 for never
 	noting   bool // each event gets the Position at it
+	now      moment
 }
 
 // selected is Options.Select.
@@ -201,6 +202,7 @@ func (e *extent) reach(version string) {
 
 // emit delivers an event.
 func (s *session) emit(ev event) error {
+	ev.came = s.now
 	if s.noting {
 		ev.at = s.position()
 	}

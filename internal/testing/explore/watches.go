@@ -1,6 +1,9 @@
 package explore
 
-import "github.com/gvrwatch/gvrwatch/internal/protocol"
+import (
+	"github.com/gvrwatch/gvrwatch/internal/protocol"
+	"github.com/gvrwatch/gvrwatch/internal/sequence"
+)
 
 // initial yields what arrives on a watch that began with initial events.
 func (m *moves) initial() {
@@ -9,15 +12,9 @@ func (m *moves) initial() {
 		m.gets(reply{kind: ends, lasted: true}, free)
 		return
 	}
-	all := true
-	for _, o := range m.from.server.list(x.position, 0) {
-		if !x.sent[o.name] && !x.broken {
-			all = false
-			m.gets(sends(change{object: o}), func(w *world) { w.wire.sent[o.name] = true })
-		}
-	}
+	m.unsent()
 	switch {
-	case x.broken || !all:
+	case x.broken || len(m.from.unsent()) > 0:
 	case !x.markless:
 		m.gets(reply{kind: marker, version: x.position}, free)
 		if m.from.left.faults > 0 {
@@ -28,6 +25,25 @@ func (m *moves) initial() {
 		m.gets(reply{kind: bookmark, version: x.position}, free)
 	}
 	m.closes()
+}
+
+// unsent yields each of the objects that a watch begins with and has not sent.
+func (m *moves) unsent() {
+	if m.from.wire.broken {
+		return
+	}
+	for _, o := range m.from.unsent() {
+		m.gets(sends(change{object: o}), func(w *world) { w.wire.sent[o.name] = true })
+	}
+}
+
+func (w *world) unsent() (objects []object) {
+	for _, o := range w.server.list(w.wire.position, 0) {
+		if !w.wire.sent[o.name] {
+			objects = append(objects, o)
+		}
+	}
+	return objects
 }
 
 // streams yields what arrives on a watch.
@@ -49,8 +65,15 @@ func (m *moves) streams() {
 	case m.from.behind():
 		m.gets(reply{kind: silent}, free)
 	}
-	if !x.broken {
+	switch {
+	case x.broken:
+	case x.existing && len(m.from.unsent()) > 0:
+		m.unsent()
+	default:
 		m.live()
+	}
+	if x.late > 0 {
+		return // if it does not come, nobody can know of it
 	}
 	if of.Unconfirmed() || of.Restarted() {
 		m.gets(reply{kind: goesOn}, free)
@@ -59,7 +82,7 @@ func (m *moves) streams() {
 		m.gets(reply{kind: relists}, free)
 	}
 	if !x.broken {
-		if _, more := s.after(x.position); !more && !m.from.behind() && !m.from.setup.fake {
+		if !m.from.sendsMore() && !m.from.behind() && !m.from.setup.fake {
 			m.gets(reply{kind: bookmark, version: s.now}, func(w *world) { w.wire.position = s.now })
 			if m.from.left.faults > 0 {
 				m.gets(reply{kind: bookmark}, faulty) // without a version
@@ -80,19 +103,37 @@ func (w *world) behind() bool { return w.server.now < number(w.session.report.ve
 // idle reports whether a healthy server has nothing more to send.
 func (w *world) idle() bool {
 	of, streaming := w.session.state.(protocol.Streaming)
-	_, more := w.server.after(w.wire.position)
 	waits := of.Unconfirmed() || of.Restarted() || of.Doubted()
-	return streaming && !waits && !more && !w.behind() && !w.wire.broken && !w.wire.expired
+	if of.Doubted() && w.setup.always.breaksVersions() { // again and again: a list after the last change is enough
+		r := &w.session.receiver
+		waits = r.phase != sequence.Synced || r.asked() < moment(len(w.past.changes))
+	}
+	return streaming && !waits && !w.sendsMore() && !w.behind() && !w.wire.broken && !w.wire.expired
+}
+
+// sendsMore reports whether a watch has something to send.
+func (w *world) sendsMore() bool {
+	_, more := w.server.after(w.wire.position)
+	return more || w.wire.late > 0 || w.wire.existing && len(w.unsent()) > 0
 }
 
 // live yields the next change.
 func (m *moves) live() {
+	if late := m.from.wire.late; late > 0 {
+		c, _ := m.from.server.after(late - 1)
+		m.gets(sends(c), func(w *world) { w.wire.late = 0 })
+		return
+	}
 	switch c, ok := m.from.server.after(m.from.wire.position); {
 	case !ok:
 	case c.poison:
 		m.gets(reply{kind: ends, failed: true, class: protocol.Unreadable}, free)
 	default:
 		m.gets(sends(c), func(w *world) { w.wire.position = c.version })
+		next, ok := m.from.server.after(c.version)
+		if ok && m.from.setup.always == swapsEvents && next.uid != c.uid && !next.poison {
+			m.gets(sends(next), func(w *world) { w.wire.position, w.wire.late = next.version, c.version })
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ type setup struct {
 	always   quirk
 	gives    bool // requests fail for longer than the caller wants
 	selects  bool // only objects of even versions are selected
+	keeps    bool // nothing happens to the first object
 	fake     bool // the server is client-go's fake: its objects have neither versions nor uids
 }
 
@@ -44,6 +45,12 @@ const (
 	failsPages          // the second page of a list fails
 	forbidsPages        // all lists have two pages, and the second one is forbidden
 	breaksInitial       // a watch with initial events ends before the first one
+
+	// Those that follow break the rules about versions.
+	restartsWatches // a watch begins with what exists, whatever version it is given
+	greatestItems   // a list has the greatest version of its objects
+	noListVersions  // a list has no version
+	swapsEvents     // two events may come in the wrong order
 )
 
 // budget says how often something may happen. What it does not name may happen at any time.
@@ -83,6 +90,8 @@ type wire struct {
 	expired  bool // it began before what the server still has
 	position int8 // changes after it are still to be sent
 	markless bool // the server does not know what sendInitialEvents is
+	existing bool // it begins with what exists at the position
+	late     int8 // the version of a change that is sent after the one at the position, or 0
 	sent     [len(names)]bool
 }
 
@@ -149,6 +158,10 @@ func (w *world) Steps() iter.Seq2[Step, *world] {
 func (w *world) take(r reply) {
 	before := w.session
 	w.server.answered = max(w.server.answered, r.shows())
+	w.session.now = moment(len(w.past.changes))
+	if r.begins(before.state) {
+		w.session.receiver.listed = append(slices.Clip(w.session.receiver.listed), w.session.now)
+	}
 	in := r.input(w)
 	w.count(in)
 	w.countLogins(r)
@@ -173,7 +186,7 @@ func (w *world) take(r reply) {
 				w.err = errors.New("GAP says that the server has gone back in time, but it has not")
 			}
 			w.server.answered = r.version
-		case ev.gap.Gap.Reason == protocol.GapUnordered && w.setup.may.replays == 0:
+		case ev.gap.Gap.Reason == protocol.GapUnordered && w.setup.may.replays == 0 && !w.setup.always.breaksVersions():
 			w.err = errors.New("GAP says that versions do not grow, but they do")
 		case ev.kind == sequence.Synced:
 			w.server.answered = number(ev.version)
@@ -201,7 +214,8 @@ func (w *world) take(r reply) {
 		}
 		w.pass()
 	}
-	if c, ok := w.session.state.(protocol.Connecting); ok && !c.Initial() && !protocol.Usable(c.Memory.Version()) {
+	if c, ok := w.session.state.(protocol.Connecting); ok && !c.Initial() && !protocol.Usable(c.Memory.Version()) &&
+		w.setup.always != noListVersions {
 		w.err = errors.New("a watch without a version would begin at any version")
 	}
 }
@@ -210,7 +224,7 @@ func (w *world) take(r reply) {
 // than one before.
 func (w *world) mayBeBack() bool {
 	from := w.session.receiver.from
-	return w.server.epoch > 0 || w.setup.may.lags > 1 || from != nil && from.Rewound
+	return w.server.epoch > 0 || w.setup.may.lags > 1 || from != nil && from.Rewound || w.setup.always == greatestItems
 }
 
 // mayEnd reports whether a run may end by itself: as Run says, or because the server refuses it from the beginning.
@@ -282,7 +296,15 @@ func (w *world) Check() error {
 	if w.err != nil || !w.news {
 		return w.err
 	}
-	return w.session.receiver.check(w.past, w.options(false))
+	return w.judge(false)
+}
+
+// judge compares what was delivered with what really happened. If complete, nothing may be missing.
+func (w *world) judge(complete bool) error {
+	if w.setup.always.breaksVersions() {
+		return w.session.receiver.checkTruth(w.past, moment(len(strings.Fields(w.setup.before))), complete)
+	}
+	return w.session.receiver.check(w.past, w.options(complete))
 }
 
 func (w *world) options(complete bool) streamtest.CheckOptions {
@@ -325,7 +347,7 @@ func (w *world) Settle() error {
 // settled checks that everything was delivered, and that the index has it.
 func (w *world) settled() error {
 	if _, over := w.session.state.(protocol.Stopped); over {
-		return w.session.receiver.check(w.past, w.options(false))
+		return w.judge(false)
 	}
 	switch {
 	case !w.idle():
@@ -333,7 +355,7 @@ func (w *world) settled() error {
 	case w.session.receiver.phase != sequence.Synced:
 		return errors.New("everything was delivered, and SYNCED is missing")
 	}
-	if err := w.session.receiver.check(w.past, w.options(true)); err != nil {
+	if err := w.judge(true); err != nil {
 		return err
 	}
 	exists, known := w.server.at(w.server.now), [len(names)]object{}
