@@ -115,7 +115,7 @@ func TestServersThatBreakRules(t *testing.T) {
 		{"kubernetes/kubernetes#49745, kube-rs/kube#117: a new object is older than an event before it",
 			servers.Unordered(), 25, "unordered"},
 		{"and its lists have the greatest version of their objects", servers.UnorderedLists(), 25, "unordered"},
-		{"antrea-io/antrea#4672: a watch begins with what exists", servers.RestartsWatches(), 25, "unordered"},
+		{"antrea-io/antrea#4672: a watch begins with what exists", servers.RestartsWatches(0), 25, "unordered"},
 		{"the version of a list is that of its newest object, and sinks with it", servers.GreatestItem(), 25,
 			"unordered"},
 		{"a list is newer than its version", servers.StaleLists(5), 25, "unordered"},

@@ -92,7 +92,7 @@ func newReport(run int, ev stream.Event) report {
 		r.Namespace, r.Name, r.UID = o.GetNamespace(), o.GetName(), o.GetUID()
 	}
 	if ev.Gap != nil {
-		r.Reason, r.HistoryLost = string(ev.Gap.Reason), ev.Gap.HistoryLost
+		r.Reason, r.From, r.HistoryLost = string(ev.Gap.Reason), ev.Gap.From, ev.Gap.HistoryLost
 	}
 	return r
 }

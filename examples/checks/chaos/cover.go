@@ -14,6 +14,7 @@ type cellState struct {
 	cell       cell
 	now        coverage
 	lost       bool  // the open GAP permits that everything is reported again
+	synced     int64 // the version of the last SYNCED
 	first      int64 // where the coverage began, or -1, and in which epoch
 	firstEpoch int
 	fold       map[types.UID]report
@@ -101,6 +102,9 @@ func (j *judgement) walk() {
 			for _, c := range j.cellsOf(r.Namespace) {
 				c.now.open = true
 				c.lost = c.lost || r.HistoryLost || r.reusesVersions()
+				if r.mayLieBack() {
+					j.takeBack(c, r)
+				}
 			}
 			clear(j.order)
 		case synced:
@@ -180,6 +184,22 @@ func (j *judgement) cover(c *cellState, epoch int, to int64, i int) {
 	c.now.to = to
 }
 
+// takeBack follows a GAP that may be about changes before the last reports: only what it says to be complete is due.
+func (j *judgement) takeBack(c *cellState, r report) {
+	upTo := c.synced
+	if r.From != "" {
+		upTo = max(upTo, revision(r.From))
+	}
+	j.due = slices.DeleteFunc(j.due, func(d interval) bool {
+		return d.cell == c.cell && d.epoch == c.now.epoch && d.from >= upTo
+	})
+	for i := range j.due {
+		if d := &j.due[i]; d.cell == c.cell && d.epoch == c.now.epoch {
+			d.to = min(d.to, upTo)
+		}
+	}
+}
+
 // enter handles a restore of etcd that a client went through without a GAP. If etcd's revision was past the client's
 // again when the client looked, the client could not notice, and need not report what happened before and after the
 // restore, up to there. Otherwise everything after the restore is due.
@@ -229,7 +249,7 @@ func (j *judgement) sync(c *cellState, i int, r report) {
 			c.excused = map[types.UID]bool{}
 		}
 		c.now.begun, c.now.open, c.now.blind, c.lost = true, false, false, false
-		if c.now.to = to; c.first < 0 {
+		if c.now.to, c.synced = to, to; c.first < 0 {
 			c.first, c.firstEpoch = to, c.now.epoch
 		}
 		return
@@ -237,7 +257,7 @@ func (j *judgement) sync(c *cellState, i int, r report) {
 	if to > c.now.to {
 		j.cover(c, c.now.epoch, to, i)
 	}
-	c.now.to = to
+	c.now.to, c.synced = to, to
 	j.verdict.Folds++
 	if differs := j.differs(c, c.now.epoch, to); differs != "" {
 		j.violate(&j.verdict.FoldsWrong, i, "", "%s in namespace %q at %d: %s",

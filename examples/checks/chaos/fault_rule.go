@@ -16,11 +16,13 @@ type ruleBreaker struct {
 	frame []byte // ends each open watch; without it the connections are reset
 }
 
-// None of them breaks a rule about versions: a GAP for the reason "unordered" would be a mistake in each run.
+// Only restarts-watches breaks a rule about versions. Without it a GAP for the reason "unordered" would be a mistake.
 var ruleBreakers = []ruleBreaker{
 	{name: "gateway", play: servers.Gateway},
 	{name: "drips", play: func() servers.Personality { return servers.Drips(200) }},
 	{name: "ignores-timeout", play: func() servers.Personality { return servers.IgnoresTimeout(0) }},
+	{name: "webhook-down", play: func() servers.Personality { return servers.WebhookDown("o-3") }, frame: expired},
+	{name: "restarts-watches", play: func() servers.Personality { return servers.RestartsWatches(3) }},
 	{name: "empty-pages", play: func() servers.Personality { return servers.EmptyPages(4) }, frame: expired},
 }
 

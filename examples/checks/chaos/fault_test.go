@@ -60,6 +60,8 @@ var sightings = map[string][]string{
 	"gateway":            {"v1/widgets 404", "v1/widgets 403"},
 	"drips":              {"slow", "v1/widgets silent", "v1/widgets timed out"},
 	"ignores-timeout":    {"v1/widgets silent"},
+	"webhook-down":       {"v1/widgets 500"},
+	"restarts-watches":   {"watch from before its version"},
 	"empty-pages":        {"page without objects"},
 }
 

@@ -114,6 +114,7 @@ func parseOutput(text []byte) (report, error) {
 		Inferred                             bool
 		Gap                                  *struct {
 			Reason      string
+			From        string
 			HistoryLost bool
 		}
 		Object *unstructured.Unstructured
@@ -135,7 +136,7 @@ func parseOutput(text []byte) (report, error) {
 		r.UID, r.ResourceVersion = o.GetUID(), o.GetResourceVersion()
 	}
 	if g := document.Gap; g != nil {
-		r.Reason, r.HistoryLost = g.Reason, g.HistoryLost
+		r.Reason, r.From, r.HistoryLost = g.Reason, g.From, g.HistoryLost
 	}
 	return r, nil
 }

@@ -52,6 +52,7 @@ func observe(t *testing.T, w *world) (saw func(string) bool, stop func() []strin
 	workers.Go(func() { o.list(ctx, "limited ns-a", "v1/namespaces/ns-a/widgets", w.limited(true)) })
 	workers.Go(func() { o.list(ctx, "limited watch", "v1/widgets?watch=1&timeoutSeconds=1", w.limited(true)) })
 	workers.Go(func() { o.list(ctx, "page", "v1/widgets?limit=500", w.config(false)) })
+	workers.Go(func() { o.resume(ctx, "v1/widgets") })
 	workers.Go(func() { o.process(ctx) })
 	o.open.Wait()
 	saw = func(what string) bool {
@@ -103,6 +104,40 @@ func (o *observer) watch(ctx context.Context, path string, http2 bool) {
 		response.Body.Close()
 		if ctx.Err() == nil {
 			o.note("%s %s", path, end)
+		}
+	}
+}
+
+// resume lists and watches from there, again and again, and notes whether a watch begins with something older.
+func (o *observer) resume(ctx context.Context, path string) {
+	cfg := o.w.config(false)
+	cfg.Timeout = time.Second
+	c := httpClient(o.t, cfg)
+	get := func(query string, into any) error {
+		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+"/apis/"+group+"/"+path+query, nil)
+		response, err := c.Do(r)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		return json.NewDecoder(response.Body).Decode(into)
+	}
+	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+		var list struct {
+			Metadata struct{ ResourceVersion string }
+		}
+		var frame struct {
+			Object struct {
+				Metadata struct{ ResourceVersion string }
+			}
+		}
+		if get("?limit=1", &list) != nil || revision(list.Metadata.ResourceVersion) <= 0 {
+			continue
+		}
+		from := list.Metadata.ResourceVersion
+		err := get("?watch=1&timeoutSeconds=1&resourceVersion="+from, &frame)
+		if first := revision(frame.Object.Metadata.ResourceVersion); err == nil && 0 < first && first <= revision(from) {
+			o.note("watch from before its version")
 		}
 	}
 }

@@ -58,6 +58,7 @@ type report struct {
 	ResourceVersion string
 	Inferred        bool   // found by comparing lists
 	Reason          string // of a GAP
+	From            string // of a GAP: everything up to here has been reported, if it is known
 	HistoryLost     bool   // of a GAP
 	Acked           bool   // handled: in a later run it may be missing
 }
@@ -68,6 +69,12 @@ const anyReason = "any"
 // reusesVersions reports whether known states may be reported again after a GAP.
 func (r report) reusesVersions() bool {
 	return r.Reason == anyReason || r.Reason == string(stream.GapRewound)
+}
+
+// mayLieBack reports whether changes may be missing from before the reports just before a GAP: events were reported while
+// a list was due.
+func (r report) mayLieBack() bool {
+	return r.Reason == anyReason || r.Reason == string(stream.GapUnordered)
 }
 
 // fault is one fault that the harness caused.

@@ -16,7 +16,7 @@ import (
 func All() []Personality {
 	return []Personality{
 		{Name: "no rule"},
-		Unordered(), UnorderedLists(), StaleLists(5), GreatestItem(), RestartsWatches(), NoListVersion(),
+		Unordered(), UnorderedLists(), StaleLists(5), GreatestItem(), RestartsWatches(0), NoListVersion(),
 		WebhookDown("g"),
 		IgnoresTimeout(30 * time.Second), Drips(200), Gateway(), EmptyPages(4), Namesakes("two", "one"),
 	}
@@ -68,12 +68,28 @@ func GreatestItem() Personality {
 	}}
 }
 
-// RestartsWatches is a server whose watches begin with ADDED of all that exists, whatever version they are given.
-func RestartsWatches() Personality {
-	return Personality{Name: "restarts watches", Ask: func(q url.Values) {
-		if isWatch(q) && q.Get("sendInitialEvents") != "true" {
-			q.Del("resourceVersion")
+// RestartsWatches is a server whose watches begin with ADDED of all that exists, whatever version they are given, if at
+// least so many of the objects are not newer than that: only they show it.
+func RestartsWatches(least int) Personality {
+	return Personality{Name: "restarts watches", Answer: func(w http.ResponseWriter, r *http.Request,
+		behind http.Handler) bool {
+		q := r.URL.Query()
+		from, _ := strconv.ParseInt(q.Get("resourceVersion"), 10, 64)
+		if !isWatch(q) || !isCollection(r.URL.Path) || from == 0 || q.Get("sendInitialEvents") == "true" {
+			return false
 		}
+		old := 0
+		for _, o := range (&front{behind: behind}).everything(r, "")() {
+			if versionOf(metadataOf(o)) <= from {
+				old++
+			}
+		}
+		if old >= least {
+			q.Del("resourceVersion")
+			r = withQuery(r, q)
+		}
+		behind.ServeHTTP(w, r)
+		return true
 	}}
 }
 

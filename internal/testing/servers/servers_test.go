@@ -51,7 +51,7 @@ func TestPersonalities(t *testing.T) {
 			[]string{"0s one/a@2 one/b@3 one/d@7 two/a@5 two/g@6 list@7"}},
 		{"a page has the version of the whole list", servers.GreatestItem(), 0, strings.ReplaceAll(list, "500", "1"),
 			[]string{"0s one/a@2 list@6 more"}},
-		{"the watch begins with what exists", servers.RestartsWatches(), 2500 * time.Millisecond, watch + "8",
+		{"the watch begins with what exists", servers.RestartsWatches(0), 2500 * time.Millisecond, watch + "8",
 			[]string{"0s ADDED one/a@2", "0s ADDED one/b@3", "0s ADDED one/d@7", "0s ADDED two/a@5", "0s ADDED two/g@6",
 				"500ms MODIFIED one/a@9", "57.5s DELETED two/g@10", "1m0s BOOKMARK @10", "1m28s BOOKMARK @10",
 				"1m30s end"}},
