@@ -9,6 +9,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/testing/servers"
 )
 
+const restartsWatches = "restarts-watches"
+
 // ruleBreaker is a server that breaks a rule of the API conventions, as the proxy plays it for a while.
 type ruleBreaker struct {
 	name  string
@@ -22,7 +24,7 @@ var ruleBreakers = []ruleBreaker{
 	{name: "drips", play: func() servers.Personality { return servers.Drips(200) }},
 	{name: "ignores-timeout", play: func() servers.Personality { return servers.IgnoresTimeout(0) }},
 	{name: "webhook-down", play: func() servers.Personality { return servers.WebhookDown("o-3") }, frame: expired},
-	{name: "restarts-watches", play: func() servers.Personality { return servers.RestartsWatches(3) }},
+	{name: restartsWatches, play: func() servers.Personality { return servers.RestartsWatches(3) }},
 	{name: "empty-pages", play: func() servers.Personality { return servers.EmptyPages(4) }, frame: expired},
 }
 

@@ -1,20 +1,32 @@
 package main
 
+import (
+	"slices"
+	"time"
+)
+
 // judgesKinds reports whether ADDED must be that of an unknown object, and every other report that of a known one.
 func (j *judgement) judgesKinds(c *cellState, r report) bool {
 	return j.subject.Ours && !j.subject.Checkpoint && !c.lost && !c.excused[r.UID]
 }
 
-// checkOrder checks that live versions ascend.
+// checkOrder checks that live versions ascend: those of each object alone, while a watch may begin with what exists.
 func (j *judgement) checkOrder(i int, r report, version int64) {
 	key := r.Worker
-	if j.subject.ByObject || j.subject.Coalesces {
+	if j.subject.ByObject || j.subject.Coalesces || j.mayRestart(r.At) {
 		key = string(r.UID)
 	}
 	if last, ok := j.order[key]; ok && version <= last {
 		j.violate(&j.verdict.OrderViolations, i, r.UID, "%d came after %d", version, last)
 	}
 	j.order[key] = max(j.order[key], version)
+}
+
+// mayRestart reports whether watches may begin with what exists, or have just done so.
+func (j *judgement) mayRestart(at time.Time) bool {
+	return slices.ContainsFunc(j.faults, func(f fault) bool {
+		return f.Name == restartsWatches && !at.Before(f.From) && at.Before(f.To.Add(5*time.Second))
+	})
 }
 
 // checkReal checks that an object and a version existed.
