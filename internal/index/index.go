@@ -20,8 +20,8 @@ import (
 // error, they return that error and do not make the rest of the changes, which are found again the next time. A nil
 // deliver receives nothing.
 //
-// Put and Remove return a [*Contradiction], and change nothing, if an event can't be true together with what the Index
-// knows. A list shows then what is.
+// Put and Remove return a [*Contradiction] if an event can't be true together with what the Index knows. A list shows
+// then what is. What the event says of its own object is delivered before, unless that can't be decided without a list.
 type Index struct {
 	mu      sync.Mutex // not held while deliver or changed is called
 	table   table
@@ -40,6 +40,8 @@ type Change struct {
 	Kind watch.EventType
 	Gone *objects.Version // set only for a DELETED for which the server has sent no object
 	Left *objects.Version // set only for a DELETED of an object that exists and is no longer selected
+	// Doubtful is set only if a Contradiction is returned after this.
+	Doubtful bool
 	// Pending is set only for an ADDED whose entry was pending: the caller may know the object.
 	Pending bool
 }
@@ -214,14 +216,16 @@ func (x *Index) end(gone []objects.Version, deliver Deliver) error {
 type Evidence int
 
 const (
-	Listed   Evidence = iota // the object exists now
-	Only                     // the same, and no other of its name does: client-go's fake says so with each event
-	Happened                 // the object has changed
-	Replayed                 // the object changed in the past, and that may have been delivered
+	Listed      Evidence = iota // the object exists now
+	Only                        // the same, and no other of its name does: client-go's fake says so with each event
+	ListedAgain                 // the object existed when a page was read, and may have been on an earlier one
+	Appeared                    // the object is new
+	Happened                    // the object has changed
+	Replayed                    // the object changed in the past, and that should have been delivered
 )
 
 // isEvent reports whether the evidence is an event of a watch.
-func (e Evidence) isEvent() bool { return e >= Happened }
+func (e Evidence) isEvent() bool { return e >= ListedAgain }
 
 // Contradiction is an event that can't be true together with what the Index knows, if the server keeps the rules about
 // versions.
@@ -237,7 +241,7 @@ func (c *Contradiction) Error() string {
 
 // Put enters an object that exists, and delivers the changes.
 func (x *Index) Put(now objects.Version, selected bool, from Evidence, deliver Deliver) error {
-	if selected && from.isEvent() && x.renew(now) {
+	if selected && (from == Happened || from == ListedAgain) && x.renew(now) {
 		if x.changed != nil {
 			x.changed(now, false)
 		}
@@ -248,24 +252,29 @@ func (x *Index) Put(now objects.Version, selected bool, from Evidence, deliver D
 	if known && from.isEvent() && protocol.NotAfter(now.ResourceVersion, was.ResourceVersion) {
 		return nil // delivered before, or acked ahead of where the watch resumes
 	}
-	if from == Replayed && !known {
+	if (from == Replayed || from == ListedAgain) && !known {
 		if selected {
 			return &Contradiction{now.ID, "it is new, and its resourceVersion is not"}
 		}
 		return nil
 	}
 	if !known || !from.isEvent() {
-		if err := x.putOthers(now, known, from, deliver); err != nil {
+		others := x.others(now.ID)
+		if from.isEvent() && x.isPast(now, others) {
+			return nil
+		}
+		if err := x.putOthers(now, others, known, from, deliver); err != nil {
 			return err
 		}
 	}
+	doubt := x.doubt(now.ID, known, from)
 	switch {
 	case !selected && !known && (!ok || from.isEvent()):
 		return nil
 	case !selected:
 		x.forget(was)
 		left := was
-		return deliver.call(Change{Kind: watch.Deleted, Left: &left})
+		return doubt.after(deliver, Change{Kind: watch.Deleted, Left: &left})
 	}
 	now.UID = cmp.Or(now.UID, was.UID)
 	x.update(was, now, ok, stale)
@@ -273,9 +282,39 @@ func (x *Index) Put(now objects.Version, selected bool, from Evidence, deliver D
 	case !ok || pending(was):
 		return deliver.call(Change{Kind: watch.Added, Pending: ok})
 	case stale || was.ResourceVersion != now.ResourceVersion:
-		return deliver.call(Change{Kind: watch.Modified})
+		return doubt.after(deliver, Change{Kind: watch.Modified})
 	}
 	return nil
+}
+
+// doubt returns what is wrong about an event of an object, though it tells what the object is now. It may be nil.
+func (x *Index) doubt(id objects.ID, known bool, from Evidence) *Contradiction {
+	switch {
+	case known && from == Appeared:
+		return &Contradiction{id, "it is added, and was not deleted before"}
+	case known && from == Replayed:
+		return &Contradiction{id, "it has changed, and its resourceVersion is not new"}
+	}
+	return nil
+}
+
+// after delivers a change, and returns c, or nil if that is nil.
+func (c *Contradiction) after(deliver Deliver, ch Change) error {
+	if c == nil {
+		return deliver.call(ch)
+	}
+	ch.Doubtful = true
+	if err := deliver.call(ch); err != nil {
+		return err
+	}
+	return c
+}
+
+// isPast reports whether another object of the name is newer: an event of this one is sent again.
+func (x *Index) isPast(now objects.Version, others []objects.Version) bool {
+	return !x.shared && slices.ContainsFunc(others, func(other objects.Version) bool {
+		return !pending(other) && protocol.Before(now.ResourceVersion, other.ResourceVersion)
+	})
 }
 
 // renew enters a newer version of a known object in one search and without an allocation. It returns false if the entry
@@ -301,9 +340,11 @@ func (x *Index) update(was, now objects.Version, known, stale bool) {
 // putOthers decides about the objects of the name of one that exists, with other uids. A new one of a list takes their
 // place: their deletion was missed. An event that is newer than they are contradicts them. A pending entry is newer
 // than the version where the watch resumes, so the watch will report its deletion.
-func (x *Index) putOthers(now objects.Version, known bool, from Evidence, deliver Deliver) error {
+func (x *Index) putOthers(
+	now objects.Version, others []objects.Version, known bool, from Evidence, deliver Deliver,
+) error {
 	var gone []objects.Version
-	for _, other := range x.others(now.ID) {
+	for _, other := range others {
 		switch {
 		case from == Listed && (x.Saw(other.ID) || x.coming != nil && x.coming(other.ID)):
 			x.shared = true
@@ -334,8 +375,12 @@ func (x *Index) Remove(o objects.Version, from Evidence, deliver Deliver) error 
 	case ok && pending(was), ok && protocol.Before(o.ResourceVersion, was.ResourceVersion):
 	case ok && from == Replayed && !protocol.NotAfter(was.ResourceVersion, o.ResourceVersion):
 	case ok:
+		var doubt *Contradiction
+		if protocol.Before(was.ResourceVersion, o.ResourceVersion) {
+			doubt = x.doubt(o.ID, true, from)
+		}
 		x.forget(was)
-		return deliver.call(Change{Kind: watch.Deleted})
+		return doubt.after(deliver, Change{Kind: watch.Deleted})
 	case from == Happened && !x.shared:
 		// If versions can't be compared, this may be a replay of an earlier object's end.
 		for _, other := range x.others(o.ID) {

@@ -66,6 +66,16 @@ func TestIndex(t *testing.T) {
 			return collect(func(d Deliver) error { return x.Put(as(o), true, Happened, d) })
 		}
 	}
+	appear := func(o objects.Version) op {
+		return func(x *Index) []Change {
+			return collect(func(d Deliver) error { return x.Put(as(o), true, Appeared, d) })
+		}
+	}
+	listedAgain := func(o objects.Version) op {
+		return func(x *Index) []Change {
+			return collect(func(d Deliver) error { return x.Put(as(o), true, ListedAgain, d) })
+		}
+	}
 	only := func(o objects.Version) op {
 		return func(x *Index) []Change {
 			return collect(func(d Deliver) error { return x.Put(as(o), true, Only, d) })
@@ -185,8 +195,22 @@ func TestIndex(t *testing.T) {
 			[]op{put(obj("a", "2", "8"))}, replayRemove(obj("a", "1", "9")), ""},
 		{"replayed deletion of an unknown object", "it was delivered before",
 			nil, replayRemove(obj("a", "1", "9")), ""},
-		{"replayed change that is newer", "it was never delivered",
-			[]op{put(obj("a", "1", "5"))}, replayPut(obj("a", "1", "6")), "MODIFIED"},
+		{"replayed change that is newer", "it should have come before: others may be missing, too",
+			[]op{put(obj("a", "1", "5"))}, replayPut(obj("a", "1", "6")), "MODIFIED, CONTRADICTION"},
+		{"replayed deletion that is newer", "the same",
+			[]op{put(obj("a", "1", "5"))}, replayRemove(obj("a", "1", "6")), "DELETED, CONTRADICTION"},
+		{"replayed deletion of the same version", "some servers send the version of the last change",
+			[]op{put(obj("a", "1", "5"))}, replayRemove(obj("a", "1", "5")), "DELETED"},
+		{"newer object that a list has twice", "it changed while the list was read",
+			[]op{list(obj("a", "1", "5"))}, listedAgain(obj("a", "1", "6")), "MODIFIED"},
+		{"creation of a known object", "it is as it is now, but the watch seems to say what exists",
+			[]op{put(obj("a", "1", "5"))}, appear(obj("a", "1", "6")), "MODIFIED, CONTRADICTION"},
+		{"creation of an unknown object", "that is what it means",
+			[]op{put(obj("b", "1", "5"))}, appear(obj("a", "2", "6")), "ADDED"},
+		{"creation of a known object, again", "it was delivered",
+			[]op{put(obj("a", "1", "5"))}, appear(obj("a", "1", "5")), ""},
+		{"creation that is older than another object of the name", "it is sent again: the name has gone on to the other",
+			[]op{list(obj("a", "2", "9"))}, appear(obj("a", "1", "3")), ""},
 		{"replayed change that is older", "it was delivered before",
 			[]op{put(obj("a", "1", "7"))}, replayPut(obj("a", "1", "6")), ""},
 		{"replayed creation of an unknown object",

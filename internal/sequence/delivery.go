@@ -150,7 +150,7 @@ func (d *delivery) object(ctx context.Context, o object, l protocol.Listed) erro
 	defer d.pass()
 	from := index.Listed
 	if d.index.Saw(o.ID) {
-		from = index.Replayed // the server sent the object twice
+		from = index.ListedAgain
 	}
 	if isOnlyEntered(o, l) {
 		return d.index.Put(o.Version, d.target.selects(o), from, nil)
@@ -237,6 +237,8 @@ func (d *delivery) event(ctx context.Context, e protocol.EmitEvent, change index
 		from = index.Only
 	case e.Replay:
 		from = index.Replayed
+	case last.kind == watch.Added:
+		from = index.Appeared
 	}
 	if last.kind == watch.Deleted {
 		return d.index.Remove(last.object.Version, from, change)
@@ -275,7 +277,7 @@ func (d *delivery) change(ctx context.Context, c index.Change, o object, listed 
 		// An object of the first snapshot is not inferred, but a change since an earlier snapshot is.
 		inferred = d.infers || c.Kind != watch.Added
 	}
-	if d.movesTo != "" && !inferred { // an inferred DELETED comes before the event of this version
+	if d.movesTo != "" && !inferred && !c.Doubtful { // an inferred DELETED comes before the event of this version
 		d.report.resourceVersion(d.movesTo)
 	}
 	d.current = Event{

@@ -92,7 +92,7 @@ func (c carrier) carry(out protocol.Outputs, r reply) error {
 func (c carrier) listed(l protocol.Listed, o object) error {
 	from, deliver := index.Listed, func(ch index.Change) error { return c.change(ch, o, true, "") }
 	if c.index.Saw(c.asVersion(o).ID) {
-		from = index.Replayed
+		from = index.ListedAgain
 	}
 	if l.Quiet || l.Since != "" && protocol.NotAfter(text(o.version), l.Since) {
 		deliver = nil
@@ -125,6 +125,8 @@ func (c carrier) event(e protocol.EmitEvent, ch change) error {
 		from = index.Only
 	case e.Replay:
 		from = index.Replayed
+	case ch.kind == added:
+		from = index.Appeared
 	}
 	deliver := func(of index.Change) error { return c.change(of, ch.object, false, e.Version) }
 	if ch.kind == deleted {
@@ -143,7 +145,7 @@ func (c carrier) change(ch index.Change, o object, listed bool, movesTo string) 
 	case ch.Left != nil && listed:
 		o, inferred = objectOf(*ch.Left), true
 	}
-	if movesTo != "" && !inferred {
+	if movesTo != "" && !inferred && !ch.Doubtful {
 		c.report.reach(movesTo)
 	}
 	c.keep(c.index)
