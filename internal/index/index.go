@@ -14,7 +14,7 @@ import (
 )
 
 // Index remembers which objects were delivered, and in which version. One goroutine may change an Index; any may call
-// Len, All, Has, HasName and Saw.
+// Len, All, Knows, Has, HasName and Saw.
 //
 // Put, Remove and EndList call deliver for each Change, right after it has entered the Index. If deliver returns an
 // error, they return that error and do not make the rest of the changes, which are found again the next time. A nil
@@ -69,6 +69,14 @@ func (x *Index) get(id objects.ID) (was objects.Version, stale, ok bool) {
 	defer x.mu.Unlock()
 	name := x.table.key(id.NamespacedName())
 	return x.table.of(name.hash).get(name, id.UID)
+}
+
+// Knows reports whether an object was delivered, in a version that is not older than now. older reports whether it was
+// delivered in one that is newer.
+func (x *Index) Knows(now objects.Version) (known, older bool) {
+	was, _, ok := x.get(now.ID)
+	older = ok && protocol.Before(now.ResourceVersion, was.ResourceVersion)
+	return ok && (older || was.ResourceVersion == now.ResourceVersion), older
 }
 
 // Has reports whether the Index has an entry for an object.

@@ -18,6 +18,8 @@ func TestEvidence(t *testing.T) {
 	}
 	twice := ofServer(Server{sank: true, ownVersion: true})
 	lacks := func(m *Memory) { m.versionLacks = maxVersionLacks }
+	stale := func(m *Memory) { m.current = false }
+	reused := func(o *Outputs) { o.Gap.Reused = true }
 	suspect := func(why error) tweak {
 		return func(m *Memory) { m.server.suspicion, m.server.evidence = suspicious, why }
 	}
@@ -127,9 +129,19 @@ func TestEvidence(t *testing.T) {
 				Listing{Memory: synced("5", ofServer(Server{versioned: true}), func(m *Memory) {
 					m.versionLacks = 1
 				})}}, nil},
-		{"a list without a version when a run resumes", "one proves nothing: it is retried before it is final",
-			Listing{Memory: unsynced(lacks, ofServer(Server{versioned: true}))}, Page{NoVersion: errNoVersion.Err},
-			Stopped{Err: errNoVersion.Err}, nil},
+		{"the seventh in a row from a server that had versions", "it has none any more",
+			Listing{Memory: synced("", lacks, gapped(GapExpired, "5"), ofServer(Server{versioned: true}))},
+			Page{NoVersion: errNoVersion.Err},
+			Connecting{Memory: synced("", stale, lacks, ofServer(Server{versionless: true})), pending: onceOpen},
+			[]output{gap(GapExpired, "5", "", false), begins, delivered, ends}},
+		{"the version sinks again, and an object of the list is older than it was",
+			"the server counts from the beginning again: versions may mean other states than before",
+			Listing{Memory: synced("9", behinds(1), ofServer(Server{versioned: true, sank: true}))},
+			Page{Version: "5", Newest: true, Below: true},
+			Connecting{Memory: synced("5", suspect(errSinks), func(m *Memory) {
+				m.server.versioned, m.server.sank = true, true
+			}), pending: onceOpen},
+			[]output{gap(GapUnordered, "9", "5", false), reused, begins, delivered, ends}},
 		{"a watch of a server without versions begins", "what was deleted since the list is not among what exists",
 			Connecting{Memory: unsynced(ofServer(Server{versionless: true})), pending: onceOpen}, Opened{},
 			Streaming{Memory: synced("", ofServer(Server{versionless: true}), func(m *Memory) {
@@ -154,6 +166,20 @@ func TestEvidence(t *testing.T) {
 		{"the next page of the whole list", "its objects are not kept",
 			Probing{Memory: synced("5", silences(2)), whole: true}, Page{Version: "9", Token: "a"},
 			Probing{Memory: synced("5", silences(2)), whole: true, tokens: []string{"a"}}, nil},
+		{"a whole list that differs from what was delivered", "it is news if the next watch does not send it",
+			Probing{Memory: synced("5", silences(2)), whole: true}, Page{Version: "9", Differs: true},
+			Connecting{Memory: synced("5", silences(2), ofServer(Server{blind: errUnsent}))}, nil},
+		{"one that is older than what was delivered", "it is from a replica that lags",
+			Probing{Memory: synced("5", silences(2)), whole: true}, Page{Version: "4", Differs: true},
+			Connecting{Memory: synced("5")}, nil},
+		{"the next watch falls silent, too", "the list is read to be delivered",
+			watching("5", "5", silences(2), func(m *Memory) { m.server.blind = errUnsent }), Silent{CheckDue: true},
+			Listing{Memory: watching("", "", gapped(GapUnordered, "5"), relists(1), func(m *Memory) {
+				m.server.blind = errUnsent
+			}).Memory}, nil},
+		{"the next watch sends something", "that may be what was missing",
+			watching("5", "5", silences(2), func(m *Memory) { m.server.blind = errUnsent }), Frame{ChangedFrame, "6"},
+			watching("5", "6"), []output{event(EmitEvent{Version: "6"})}},
 		{"the last page of the whole list", "the server can send all objects",
 			Probing{Memory: synced("5", silences(2)), whole: true, tokens: []string{"a"}}, Page{Version: "9"},
 			Connecting{Memory: synced("5")}, nil},

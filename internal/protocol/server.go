@@ -18,8 +18,16 @@ func (s Server) Versionless() bool { return s.versionless }
 // Suspect reports whether its versions, of lists or of events, have proven wrong, and Evidence how.
 func (s Server) Suspect() bool { return s.suspicion > 0 }
 
-// Evidence is an error that says how its versions have proven wrong.
-func (s Server) Evidence() error { return s.evidence }
+// Doubts is why a list is due or read again and again: the error of a Streaming that is doubted.
+func (m Memory) Doubts() error {
+	switch {
+	case m.gap.Reason == GapRewound || m.gap.Reason == GapFuture:
+		return errBehind
+	case m.server.versionless || m.server.evidence == nil:
+		return ErrNoVersion
+	}
+	return m.server.evidence
+}
 
 // Blind is why it can't list all objects, while watches are silent. It is nil if it can, as far as is known.
 func (s Server) Blind() error { return s.blind }

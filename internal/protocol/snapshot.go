@@ -10,12 +10,10 @@ func (s Listing) page(in Page) (State, Outputs) {
 	m.logins = 0
 	var out Outputs
 	if !Usable(in.Version) {
-		switch f := (Failure{Err: in.NoVersion, Class: Unusable}); {
-		case !m.server.versionless && !m.rules.NoProbe && len(s.tokens) == 0 && m.versionLacks < maxVersionLacks:
+		if !m.server.versionless && !m.rules.NoProbe && len(s.tokens) == 0 && m.versionLacks < maxVersionLacks {
 			m.versionLacks++
+			f := Failure{Err: in.NoVersion, Class: Unusable}
 			return Waiting{max(m.failures, 1), f, Listing{Memory: s.Memory}}, Outputs{} // a few prove nothing
-		case m.server.versioned:
-			return s.failed(f), Outputs{}
 		}
 		in.Version = ""
 	} else {
@@ -26,7 +24,7 @@ func (s Listing) page(in Page) (State, Outputs) {
 			return s.inconsistent(), Outputs{}
 		}
 	} else {
-		if stale := m.rejectStale(in.Version, false); stale != nil {
+		if stale := m.rejectStale(in.Version, in.Below, false); stale != nil {
 			return stale, Outputs{}
 		}
 		if in.Empty && Before(m.version, in.Version) {
@@ -83,21 +81,22 @@ func (s Listing) inconsistent() State {
 
 // rejectStale returns the State that follows if a snapshot must not be used because it is older than what was
 // delivered. It returns nil if the snapshot can be used: either it is not older, or the server has gone back in time,
-// which is a gap. With FailOnGap that gap ends the sequence.
-func (m *Memory) rejectStale(version string, streamed bool) State {
+// which is a gap. With FailOnGap that gap ends the sequence. If it has an object in an older version than was delivered
+// (below), versions may mean other states than before.
+func (m *Memory) rejectStale(version string, below, streamed bool) State {
 	behind, sure := m.compare(version)
 	switch {
 	case sure && m.rules.Quiet: // nothing was delivered
 		m.forgetVersions()
 	case sure && m.gap.Reason == GapUnordered:
-		m.reused, m.server.sank = !m.server.sank, true // the first time etcd may have been restored, too
+		m.reused, m.server.sank = below || !m.server.sank, true // the first time etcd may have been restored, too
 		m.forgetVersions()
 	case sure:
 		reason, err := m.server.sink(behind)
 		if m.rules.FailOnGap {
 			return Stopped{Gap: Gap{reason, cmp.Or(m.version, m.minimum)}, Err: err}
 		}
-		m.gap, m.behind = Gap{reason, cmp.Or(m.version, m.minimum)}, 0
+		m.gap, m.behind, m.reused = Gap{reason, cmp.Or(m.version, m.minimum)}, 0, below
 		m.forgetVersions()
 	case behind != nil:
 		return m.restart(streamed, Failure{Err: behind})
@@ -153,7 +152,11 @@ func (s ReadingInitial) frame(in Frame) (State, Outputs) {
 		// can't be used: no version of an object, nor of a list that is read later, is that of the snapshot.
 		return s.unsupported(errNoMarker)
 	}
-	if stale := m.rejectStale(in.Version, true); stale != nil {
+	if !s.retain && Before(in.Version, m.minimum) {
+		m.server.suspect(errAhead)
+		m.minimum = ""
+	}
+	if stale := m.rejectStale(in.Version, false, true); stale != nil {
 		return stale, Outputs{}
 	}
 	var out Outputs

@@ -271,10 +271,15 @@ func TestReadingInitial(t *testing.T) {
 			ReadingInitial{Memory: unsynced(streamed, begun, minimum("9"))}, Frame{AddedFrame, "2"},
 			ReadingInitial{Memory: unsynced(streamed, begun, minimum("9"))}, []output{gathered}},
 		{"a marker older than a snapshot that broke off", "part of the newer snapshot was delivered: try again",
-			ReadingInitial{Memory: unsynced(streamed, begun, minimum("9"))}, Frame{MarkerFrame, "5"},
+			ReadingInitial{Memory: unsynced(streamed, begun, minimum("9")), retain: true}, Frame{MarkerFrame, "5"},
 			Waiting{1, Failure{Err: errBehind},
 				Connecting{Memory: unsynced(streamed, begun, minimum("9"), failures(1), behinds(1)), initial: true}},
 			nil},
+		{"a marker older than one of the initial events", "as a list that is older than one of its objects",
+			ReadingInitial{Memory: unsynced(streamed, begun, minimum("9"))}, Frame{MarkerFrame, "5"},
+			Streaming{Memory: synced("5", streamed, func(m *Memory) {
+				m.server.suspect(errAhead)
+			}), frames: true}, []output{delivered, ends, reaches(Synced, "5")}},
 		{"the marker", "SYNCED comes with the marker, and the watch is open already",
 			ReadingInitial{Memory: unsynced(streamed, begun)}, Frame{MarkerFrame, "5"},
 			Streaming{Memory: synced("5", streamed), frames: true}, []output{delivered, ends, reaches(Synced, "5")}},

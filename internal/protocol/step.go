@@ -11,6 +11,8 @@ const (
 	// Healthy is how long a connection must have lasted to count as a success. A server in trouble closes connections
 	// at once; a healthy one ends watches after minutes, an impatient proxy after seconds.
 	Healthy = 2 * time.Second
+	// lasting is how long a connection must have lasted after a gap for the next gap to be answered at once.
+	lasting = 30 * time.Second
 	// maxTries is how often a page may fail before the list begins again, and how often a streaming list may break off
 	// before a paged one is tried.
 	maxTries = 3
@@ -56,6 +58,7 @@ var (
 	errSinks        = errors.New("the server answered with an older resourceVersion than before, a second time: " +
 		"its resourceVersions do not grow")
 	errAhead    = errors.New("the server sent a list whose resourceVersion is older than one of its objects")
+	errUnsent   = errors.New("a list shows changes that no watch has sent")
 	errRestarts = errors.New("the server began a watch with what exists, and not after the requested resourceVersion")
 	// ErrNoVersion is the cause while a sequence depends on lists without a resourceVersion.
 	ErrNoVersion = errors.New("the server sent a list without a resourceVersion to watch from")
@@ -242,7 +245,7 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 // listAgain reads a list to find what was missed while the sequence was doubted.
 func (m Memory) listAgain() State {
 	if m.rules.FailOnGap {
-		return Stopped{Gap: m.gap, Err: cmp.Or(m.server.evidence, ErrNoVersion)}
+		return Stopped{Gap: m.gap, Err: m.Doubts()}
 	}
 	switch {
 	case m.gap.Reason == GapRewound:

@@ -64,6 +64,8 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 		return m.relist(GapExpired, f), Outputs{}
 	case isFinal(m, f):
 		return Stopped{Err: f.Err}, Outputs{}
+	case f.Class == BadRequest && !f.Gateway && m.failures >= maxTries:
+		return m.relist(GapExpired, f), Outputs{} // it is no version for this server, or a list shows what else is wrong
 	}
 	m.failures++
 	if (f.RetryAfter > 0 || f.Refused()) && f.Class != TooLarge {
@@ -144,6 +146,10 @@ func (s Streaming) fellSilent(in Silent) State {
 	// The connection may have been healthy until now: forget the failures.
 	m.failures, m.relists, m.empty, m.poison = 0, 0, 0, 0
 	m.silences++
+	if m.server.blind == errUnsent {
+		m.silences = 0
+		return m.relist(GapUnordered, Failure{Err: errUnsent})
+	}
 	next := m.resume(s.pending)
 	if p, ok := next.(Probing); ok {
 		p.stalled, p.mayCheck = true, in.CheckDue && m.silences >= maxSilences
@@ -184,7 +190,10 @@ func (s Streaming) closed(in Closed) State {
 	m := &s.Memory
 	switch {
 	case in.After >= Healthy || in.Planned:
-		m.failures, m.relists, m.empty = 0, 0, 0
+		m.failures, m.empty = 0, 0
+		if in.After >= lasting || in.Planned {
+			m.relists = 0
+		}
 	case s.frames:
 		// The connection delivered something, so waits need not grow. But they must be long enough for a server that
 		// closes every watch after one event: it receives a probe and a watch after each.
@@ -266,6 +275,10 @@ func (s Probing) checked(in Page) State {
 		return s
 	}
 	s.Memory.silences, s.Memory.server.blind = 0, nil
+	if in.Differs && !s.Memory.rules.Partial && !Before(in.Version, s.Memory.version) {
+		// If the watch that begins now does not send that, either, it can't be relied on.
+		s.Memory.silences, s.Memory.server.blind = maxSilences, errUnsent
+	}
 	return s.connect()
 }
 

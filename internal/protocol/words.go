@@ -13,6 +13,9 @@ type (
 		Empty          bool // it has no objects
 		Newest         bool // one of its objects has the Version
 		Ahead          bool // one of its objects has a later version
+		Below          bool // the first page has an object in an older version than was delivered
+		// Differs: the whole list that Probing reads has changes that were not delivered. It is set with the last page.
+		Differs bool
 		// NoVersion is the error to report if the Version is empty, or none to watch from.
 		NoVersion error
 	}

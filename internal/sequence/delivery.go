@@ -36,6 +36,8 @@ type delivery struct {
 	// infers: a Gap has been delivered in this run, so that what any later snapshot adds is inferred.
 	infers   bool
 	lastName types.NamespacedName // the greatest name on the pages of this snapshot so far
+	compared int                  // objects on the pages of a whole list so far
+	differs  bool                 // one of them was not delivered
 }
 
 // upToDate says that the sequence is up to date.
@@ -181,6 +183,29 @@ func (d *delivery) notePage(first bool) (duplicate bool) {
 		}
 	}
 	return duplicate
+}
+
+// isBelow reports whether the page has an object in an older version than was delivered.
+func (d *delivery) isBelow() bool {
+	return slices.ContainsFunc(d.inbox.page, func(o object) bool {
+		_, older := d.index.Knows(o.Version)
+		return older
+	})
+}
+
+// compare compares a page of a whole list with what was delivered. After the last page it reports whether they differ.
+func (d *delivery) compare(first, last bool) (differs bool) {
+	if first {
+		d.compared, d.differs = 0, false
+	}
+	for _, o := range d.inbox.takePage() {
+		if d.target.selects(o) {
+			known, _ := d.index.Knows(o.Version)
+			d.differs = d.differs || !known
+			d.compared++
+		}
+	}
+	return last && (d.differs || d.compared != d.index.Len())
 }
 
 func (d *delivery) endSnapshot(ctx context.Context, how protocol.Ending) error {

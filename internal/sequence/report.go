@@ -1,7 +1,6 @@
 package sequence
 
 import (
-	"cmp"
 	"errors"
 	"sync"
 	"time"
@@ -90,7 +89,7 @@ func (r *report) state(s protocol.State, success bool, list time.Time) {
 	case Stalled:
 		next.Cause = m.Server().Blind()
 	case Unordered:
-		next.Cause = cmp.Or(m.Server().Evidence(), protocol.ErrNoVersion)
+		next.Cause = m.Doubts()
 	}
 	r.set(next)
 }

@@ -99,7 +99,11 @@ func (r *requests) probe(
 	}
 	a := r.requestPage(ctx, o, timeout)
 	var in protocol.Input = protocol.Failed{Cause: failure(a.err)}
-	if a.err == nil {
+	switch {
+	case a.err != nil:
+	case s.Whole():
+		in = r.receivePage(a.list)
+	default:
 		in = protocol.Page{Version: a.list.GetResourceVersion(), Token: a.list.GetContinue()}
 	}
 	r.scope.done(Request{Verb: "probe", Continued: o.Continue != "", Duration: a.took}, in)

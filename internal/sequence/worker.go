@@ -216,6 +216,9 @@ func (w *Worker) perform(ctx context.Context, carry carryOut) (protocol.Input, e
 		})
 		if page, ok := in.(protocol.Page); ok {
 			page.Duplicate = w.delivery.notePage(s.Token() == "")
+			if s.Token() == "" && protocol.Before(page.Version, m.Version()) {
+				page.Below = w.delivery.isBelow()
+			}
 			in = page
 		}
 		return in, nil
@@ -231,9 +234,14 @@ func (w *Worker) perform(ctx context.Context, carry carryOut) (protocol.Input, e
 			timeout = pageTimeout
 			w.pacing.checking()
 		}
-		return w.pacing.request(ctx, m, false, func() (protocol.Input, time.Duration) {
+		in := w.pacing.request(ctx, m, false, func() (protocol.Input, time.Duration) {
 			return w.requests.probe(ctx, s, w.pacing.timeout(timeout, 0))
-		}), nil
+		})
+		if page, ok := in.(protocol.Page); ok && s.Whole() {
+			page.Differs = w.delivery.compare(s.Token() == "", page.Token == "")
+			in = page
+		}
+		return in, nil
 	case protocol.Waiting:
 		return w.pacing.wait(ctx, s), nil
 	}

@@ -204,7 +204,11 @@ func (m *moves) replies() {
 			m.gets(reply{kind: failed, class: protocol.Expired}, free)
 			return
 		}
-		m.gets(page(m.from.shown(s.now), token{}, nil), free)
+		var whole []object
+		if state.Whole() {
+			whole = s.list(s.now, 0)
+		}
+		m.gets(page(m.from.shown(s.now), token{}, whole), free)
 		m.lags(func(version int8, paid func(*world)) { m.gets(page(m.from.shown(version), token{}, nil), paid) })
 		m.fails()
 	case protocol.Connecting:

@@ -88,8 +88,8 @@ func (r reply) shows() int8 { return max(r.version, r.change.version) }
 func (r reply) input(w *world) protocol.Input {
 	switch r.kind {
 	case listed:
-		if _, probe := w.session.state.(protocol.Probing); probe {
-			return protocol.Page{Version: text(r.version)}
+		if p, probe := w.session.state.(protocol.Probing); probe {
+			return protocol.Page{Version: text(r.version), Differs: p.Whole() && w.session.differs(r.objects)}
 		}
 		return w.session.page(r)
 	case failed:

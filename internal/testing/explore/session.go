@@ -83,6 +83,20 @@ func (s *session) position() *checkpoint.Position {
 	return p
 }
 
+// differs reports whether a whole list differs from what was delivered.
+func (s *session) differs(list []object) bool {
+	x, n := s.index(), 0
+	for _, o := range list {
+		if s.selected(o) {
+			if known, _ := x.Knows(s.asVersion(o)); !known {
+				return true
+			}
+			n++
+		}
+	}
+	return n != x.Len()
+}
+
 // page returns the Input for a page of a list.
 func (s *session) page(r reply) protocol.Page {
 	x := s.index()
@@ -90,10 +104,14 @@ func (s *session) page(r reply) protocol.Page {
 	if first {
 		s.lastName = 0
 	}
-	duplicate, newest, ahead := !first && len(r.objects) > 0, false, false
+	duplicate, newest, ahead, below := !first && len(r.objects) > 0, false, false, false
+	m, _ := protocol.Recall(s.state)
+	sinks := first && protocol.Before(text(r.version), m.Version())
 	for _, o := range r.objects {
 		newest = newest || o.version == r.version
 		ahead = ahead || o.version > r.version
+		_, older := x.Knows(s.asVersion(o))
+		below = below || sinks && older
 		if o.name+1 > s.lastName {
 			s.lastName, duplicate = o.name+1, false
 		} else if s.selected(o) && !x.Saw(s.asVersion(o).ID) {
@@ -102,7 +120,7 @@ func (s *session) page(r reply) protocol.Page {
 	}
 	return protocol.Page{
 		Version: text(r.version), Token: r.token.String(), Duplicate: duplicate, Empty: len(r.objects) == 0,
-		Newest: newest, Ahead: ahead, NoVersion: protocol.ErrNoVersion,
+		Newest: newest, Ahead: ahead, Below: below, NoVersion: protocol.ErrNoVersion,
 	}
 }
 

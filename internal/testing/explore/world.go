@@ -186,7 +186,7 @@ func (w *world) take(r reply) {
 				w.err = errors.New("GAP says that the server has gone back in time, but it has not")
 			}
 			w.server.answered = r.version
-		case ev.gap.Gap.Reason == protocol.GapUnordered && w.setup.may.replays == 0 && !w.setup.always.breaksVersions():
+		case ev.gap.Gap.Reason == protocol.GapUnordered && !w.mayDoubt():
 			w.err = errors.New("GAP says that versions do not grow, but they do")
 		case ev.kind == sequence.Synced:
 			w.server.answered = number(ev.version)
@@ -225,6 +225,13 @@ func (w *world) take(r reply) {
 func (w *world) mayBeBack() bool {
 	from := w.session.receiver.from
 	return w.server.epoch > 0 || w.setup.may.lags > 1 || from != nil && from.Rewound || w.setup.always == greatestItems
+}
+
+// mayDoubt reports whether versions may seem to prove nothing: events are sent again, or three watches in a row may be
+// silent although there is news.
+func (w *world) mayDoubt() bool {
+	may := w.setup.may
+	return w.setup.always.breaksVersions() || may.replays > 0 || may.faults > 2
 }
 
 // mayEnd reports whether a run may end by itself: as Run says, or because the server refuses it from the beginning.
