@@ -18,6 +18,7 @@ func TestEvidence(t *testing.T) {
 	}
 	twice := ofServer(Server{sank: true, ownVersion: true})
 	lacks := func(m *Memory) { m.versionLacks = maxVersionLacks }
+	unsent := func(m *Memory) { m.server.blind, m.server.unsent = errUnsent, true }
 	stale := func(m *Memory) { m.current = false }
 	reused := func(o *Outputs) { o.Gap.Reused = true }
 	suspect := func(why error) tweak {
@@ -168,18 +169,22 @@ func TestEvidence(t *testing.T) {
 			Probing{Memory: synced("5", silences(2)), whole: true, tokens: []string{"a"}}, nil},
 		{"a whole list that differs from what was delivered", "it is news if the next watch does not send it",
 			Probing{Memory: synced("5", silences(2)), whole: true}, Page{Version: "9", Differs: true},
-			Connecting{Memory: synced("5", silences(2), ofServer(Server{blind: errUnsent}))}, nil},
+			Connecting{Memory: synced("5", silences(2), ofServer(Server{blind: errUnsent, unsent: true}))}, nil},
 		{"one that is older than what was delivered", "it is from a replica that lags",
 			Probing{Memory: synced("5", silences(2)), whole: true}, Page{Version: "4", Differs: true},
 			Connecting{Memory: synced("5")}, nil},
 		{"the next watch falls silent, too", "the list is read to be delivered",
-			watching("5", "5", silences(2), func(m *Memory) { m.server.blind = errUnsent }), Silent{CheckDue: true},
+			watching("5", "5", silences(2), unsent), Silent{CheckDue: true},
 			Listing{Memory: watching("", "", gapped(GapUnordered, "5"), relists(1), func(m *Memory) {
 				m.server.blind = errUnsent
 			}).Memory}, nil},
 		{"the next watch sends something", "that may be what was missing",
-			watching("5", "5", silences(2), func(m *Memory) { m.server.blind = errUnsent }), Frame{ChangedFrame, "6"},
+			watching("5", "5", silences(2), unsent), Frame{ChangedFrame, "6"},
 			watching("5", "6"), []output{event(EmitEvent{Version: "6"})}},
+		{"after that list the watch falls silent again", "the next list is read when a whole one is due",
+			watching("9", "9", func(m *Memory) { m.server.blind = errUnsent }), Silent{},
+			Probing{Memory: watching("9", "9", silences(1), func(m *Memory) { m.server.blind = errUnsent }).Memory,
+				stalled: true}, nil},
 		{"the last page of the whole list", "the server can send all objects",
 			Probing{Memory: synced("5", silences(2)), whole: true, tokens: []string{"a"}}, Page{Version: "9"},
 			Connecting{Memory: synced("5")}, nil},

@@ -47,7 +47,7 @@ func appendMemory(to []byte, m *Memory, rename func(to []byte, text string) []by
 		byte(min(m.poison, maxPoison)), byte(min(m.behind, maxBehind)), byte(min(m.brokenInitial, maxTries)),
 		byte(min(m.logins, maxLogins)),
 		byte(min(m.silences, maxSilences)), byte(m.versionLacks), byte(f.suspicion),
-		bits(f.versioned, f.versionless, f.ownVersion, f.sank, f.bookmarks, f.blind != nil),
+		bits(f.versioned, f.versionless, f.ownVersion, f.sank, f.bookmarks, f.blind != nil, f.unsent),
 	)
 	to = append(append(to, byte(len(m.gap.Reason))), m.gap.Reason...)
 	for _, version := range []string{m.version, m.gap.From, m.minimum, m.since} {

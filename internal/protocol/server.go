@@ -9,7 +9,8 @@ type Server struct {
 	suspicion   int   // if positive, its versions do not prove anything: so many more watches are doubted
 	evidence    error // why
 	bookmarks   bool  // it sends BOOKMARK
-	blind       error // why a whole list failed, after watches that fell silent
+	blind       error // why a whole list failed, or what it showed, after watches that fell silent
+	unsent      bool  // it showed changes: the next watch must send them
 }
 
 // Versionless reports whether its lists have no version.

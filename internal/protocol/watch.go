@@ -79,7 +79,7 @@ func (s *Streaming) Frame(in Frame) Outputs {
 	m := &s.Memory
 	s.frames, m.empty = true, 0
 	if m.silences > 0 {
-		m.silences, m.server.blind = 0, nil
+		m.silences, m.server.blind, m.server.unsent = 0, nil, false
 	}
 	var out Outputs
 	event := EmitEvent{Emit: in.Kind.isOfObject(), Partial: m.rules.Partial}
@@ -146,8 +146,8 @@ func (s Streaming) fellSilent(in Silent) State {
 	// The connection may have been healthy until now: forget the failures.
 	m.failures, m.relists, m.empty, m.poison = 0, 0, 0, 0
 	m.silences++
-	if m.server.blind == errUnsent {
-		m.silences = 0
+	if m.server.unsent {
+		m.silences, m.server.unsent = 0, false
 		return m.relist(GapUnordered, Failure{Err: errUnsent})
 	}
 	next := m.resume(s.pending)
@@ -277,7 +277,7 @@ func (s Probing) checked(in Page) State {
 	s.Memory.silences, s.Memory.server.blind = 0, nil
 	if in.Differs && !s.Memory.rules.Partial && !Before(in.Version, s.Memory.version) {
 		// If the watch that begins now does not send that, either, it can't be relied on.
-		s.Memory.silences, s.Memory.server.blind = maxSilences, errUnsent
+		s.Memory.silences, s.Memory.server.blind, s.Memory.server.unsent = maxSilences, errUnsent, true
 	}
 	return s.connect()
 }
