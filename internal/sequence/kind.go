@@ -20,6 +20,9 @@ func (t *Target) isList(list client.List) bool {
 	if list.UnstructuredList == nil || t.Fake {
 		return list.UnstructuredList != nil
 	}
+	if list.Itemless {
+		return false
+	}
 	r := t.Resource
 	kind, group := list.GetKind(), groupOf(list.GetAPIVersion())
 	switch kind {
@@ -51,6 +54,9 @@ func notList(list client.List) error {
 	text := fmt.Sprintf("a %q of %q", list.GetKind(), list.GetAPIVersion())
 	if first := firstOf(list); first != (metav1.TypeMeta{}) {
 		text += fmt.Sprintf(" with a %q of %q", first.Kind, first.APIVersion)
+	}
+	if list.Itemless {
+		text += " without items"
 	}
 	return fmt.Errorf("%w: %s", errNotList, text)
 }
