@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,7 @@ func (c *Connection) Cluster(ctx context.Context) (of checkpoint.Cluster, err er
 	if err := rest.LoadTLSFiles(cfg); err != nil {
 		return of, fmt.Errorf("gvrwatch: cannot read the certificates of the cluster: %w", err)
 	}
-	of.Address = url.Scheme + "://" + url.Host + url.Path
+	of.Address = url.Scheme + "://" + url.Host + strings.TrimRight(url.Path, "/")
 	if len(cfg.CAData) > 0 {
 		sum := sha256.Sum256(cfg.CAData)
 		of.Address += " sha256:" + hex.EncodeToString(sum[:8])

@@ -3,6 +3,9 @@ package gvrwatch_test
 import (
 	"context"
 	"errors"
+	"iter"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,5 +175,51 @@ func TestConnectionCopiesTheConfig(t *testing.T) {
 	defer cancel()
 	if _, err := c.Stream(ctx, "chairs", nil); errors.Is(err, context.DeadlineExceeded) || err != nil {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestServerBelowAPath: a gateway or a proxy may serve API servers below paths (gimlet-io/capacitor#189,
+// Shopify/krane#892). A slash at the end of the URL makes no difference, also not to the identity of the cluster, which
+// a checkpoint keeps.
+func TestServerBelowAPath(t *testing.T) {
+	srv := streamtest.NewServer(lamps, chairs)
+	defer srv.Close()
+	srv.Put(chairs, "hall", "stool")
+	proxy := httptest.NewServer(http.StripPrefix("/k8s/clusters/c-1", srv))
+	defer proxy.Close()
+	for _, tt := range []struct{ host, address, why string }{
+		{proxy.URL + "/k8s/clusters/c-1", proxy.URL + "/k8s/clusters/c-1", "below a path"},
+		{proxy.URL + "/k8s/clusters/c-1/", proxy.URL + "/k8s/clusters/c-1", "with a slash"},
+	} {
+		c, err := gvrwatch.Connect(&rest.Config{Host: tt.host})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.Follow(follow.Selection{Resources: []string{"chairs.example.com"}},
+			&follow.Options{UntilSynced: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for from, events := range map[string]iter.Seq2[stream.Event, error]{
+			"Watch": c.Watch(t.Context(), "chairs", nil), "Follow": m.Events(t.Context()),
+		} {
+			var got []string
+			for ev, err := range events {
+				if err != nil {
+					t.Errorf("%s, %s: %v", tt.why, from, err)
+					break
+				}
+				if got = append(got, ev.String()); ev.Type == stream.Synced {
+					break
+				}
+			}
+			if diff := cmp.Diff([]string{"ADDED hall/stool@2", "SYNCED @2"}, got); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", tt.why, from, diff)
+			}
+		}
+		of, err := c.Cluster(t.Context())
+		if diff := cmp.Diff(checkpoint.Cluster{Address: tt.address}, of); diff != "" || err != nil {
+			t.Errorf("%s: the cluster (-want +got), %v:\n%s", tt.why, err, diff)
+		}
 	}
 }

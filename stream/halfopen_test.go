@@ -242,9 +242,13 @@ func TestSilentWatchesLeaveNoConnections(t *testing.T) {
 }
 
 func serveOn(n *network, http2 bool, closing chan struct{}) *httptest.Server {
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serve(n, http2, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serveBookmarks(w, r, closing)
 	}))
+}
+
+func serve(n *network, http2 bool, h http.Handler) *httptest.Server {
+	srv := httptest.NewUnstartedServer(h)
 	_ = srv.Listener.Close()
 	srv.Listener, srv.EnableHTTP2, srv.Config.ErrorLog = n, http2, log.New(io.Discard, "", 0)
 	srv.StartTLS()
