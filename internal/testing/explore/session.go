@@ -84,10 +84,12 @@ func (s *session) position() *checkpoint.Position {
 
 // page returns the Input for a page of a list.
 func (s *session) page(r reply) protocol.Page {
-	x := s.index()
+	var x *index.Index
 	first := s.state.(protocol.Listing).Token() == ""
 	if first {
 		s.lastName = 0
+	} else {
+		x = s.index()
 	}
 	duplicate, newest, ahead := !first && len(r.objects) > 0, false, false
 	for _, o := range r.objects {
@@ -95,7 +97,7 @@ func (s *session) page(r reply) protocol.Page {
 		ahead = ahead || o.version > r.version
 		if o.name+1 > s.lastName {
 			s.lastName, duplicate = o.name+1, false
-		} else if s.selected(o) && !x.Saw(s.asVersion(o).ID) {
+		} else if !first && s.selected(o) && !x.Saw(s.asVersion(o).ID) {
 			duplicate = false
 		}
 	}

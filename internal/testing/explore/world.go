@@ -31,6 +31,7 @@ type setup struct {
 	gives    bool // requests fail for longer than the caller wants
 	selects  bool // only objects of even versions are selected
 	fake     bool // the server is client-go's fake: its objects have neither versions nor uids
+	checked  checked
 }
 
 // quirk is what a server always does, healthy or not.
@@ -282,7 +283,7 @@ func (w *world) Check() error {
 	if w.err != nil || !w.news {
 		return w.err
 	}
-	return w.session.receiver.check(w.past, w.options(false))
+	return w.session.receiver.check(w.past, w.options(false), &w.setup.checked)
 }
 
 func (w *world) options(complete bool) streamtest.CheckOptions {
@@ -325,7 +326,7 @@ func (w *world) Settle() error {
 // settled checks that everything was delivered, and that the index has it.
 func (w *world) settled() error {
 	if _, over := w.session.state.(protocol.Stopped); over {
-		return w.session.receiver.check(w.past, w.options(false))
+		return w.session.receiver.check(w.past, w.options(false), &w.setup.checked)
 	}
 	switch {
 	case !w.idle():
@@ -333,7 +334,7 @@ func (w *world) settled() error {
 	case w.session.receiver.phase != sequence.Synced:
 		return errors.New("everything was delivered, and SYNCED is missing")
 	}
-	if err := w.session.receiver.check(w.past, w.options(true)); err != nil {
+	if err := w.session.receiver.check(w.past, w.options(true), &w.setup.checked); err != nil {
 		return err
 	}
 	exists, known := w.server.at(w.server.now), [len(names)]object{}
