@@ -59,29 +59,30 @@ func stepsOf(p *ledgerProgram) (all []ledgerStep, calm ledgerStep) {
 		s.ofRuns()
 	}
 	calm.do = -1
-	if step, ok := p.calm(); ok && slices.Contains(s.all, step) {
+	if step := s.calm(); slices.Contains(s.all, step) {
 		calm = step
 	}
 	return s.all, calm
 }
 
 // calm returns the next step if nothing goes wrong any more: no commit fails, and a run ends only to have a successor.
-func (p *ledgerProgram) calm() (s ledgerStep, ok bool) {
+func (s *ledgerSteps) calm() ledgerStep {
+	p := s.p
 	switch {
 	case p.run.committing:
-		return ledgerStep{ledgerAnswer, 0, ledgerStored | ledgerAnswered}, true
+		return ledgerStep{ledgerAnswer, 0, ledgerStored | ledgerAnswered}
 	case p.run.ended:
-		return ledgerStep{ledgerSucceed, 0, 0}, true
+		return ledgerStep{ledgerSucceed, 0, 0}
 	}
 	for i, l := range p.run.lines {
 		if !l.wait.waits && l.hasNext(p) {
-			return ledgerStep{ledgerDeliver, int8(i), 0}, true
+			return ledgerStep{ledgerDeliver, int8(i), 0}
 		}
 	}
 	if len(p.run.events) > 0 {
-		return ledgerStep{ledgerAck, 0, 0}, true
+		return ledgerStep{ledgerAck, 0, 0}
 	}
-	return ledgerStep{ledgerCommit, 0, 0}, true
+	return ledgerStep{ledgerCommit, 0, 0}
 }
 
 func (s *ledgerSteps) add(do ledgerAction, number int, how ledgerHow) {

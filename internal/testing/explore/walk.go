@@ -98,10 +98,10 @@ func Walk[M Model[M]](start M, bounds Bounds) (Figures, error) {
 		}
 	}
 	if err == nil {
-		err = w.check(level, M.Settle)
+		err = w.settles()
 	}
 	if err == nil {
-		err = w.settles()
+		err = w.check(level, M.Settle)
 	}
 	return Figures{len(w.nodes), w.steps, w.depth, whole, time.Since(began)}, err
 }
