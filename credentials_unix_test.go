@@ -87,45 +87,54 @@ printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",
 func TestTokenThatExpiredBeforeTheStart(t *testing.T) {
 	for _, paged := range []bool{false, true} {
 		for _, at := range []string{"/api", "/apis", "widgets?", "watch=true", "kube-system"} {
-			s, cfg := newRotating(t)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			run := func() error {
-				if at == "kube-system" {
-					_, err := clusterOf(ctx, cfg)
-					return err
-				}
-				o := &stream.Options{Requests: stream.Requests{PagedLists: paged}}
-				for ev, err := range gvrwatch.Watch(ctx, cfg, "widgets", o) {
-					if err != nil {
-						return err
-					}
-					if ev.Type == stream.Synced {
-						return nil
-					}
-				}
+			t.Run(fmt.Sprintf("%s paged:%v", at, paged), func(t *testing.T) {
+				t.Parallel() // most of the time passes between attempts
+				testExpiredToken(t, at, paged)
+			})
+		}
+	}
+}
+
+func testExpiredToken(t *testing.T, at string, paged bool) {
+	s, cfg := newRotating(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	run := func() error {
+		if at == "kube-system" {
+			_, err := clusterOf(ctx, cfg)
+			return err
+		}
+		o := &stream.Options{Requests: stream.Requests{PagedLists: paged}}
+		for ev, err := range gvrwatch.Watch(ctx, cfg, "widgets", o) {
+			if err != nil {
+				return err
+			}
+			if ev.Type == stream.Synced {
 				return nil
 			}
-			if err := run(); err != nil {
-				t.Errorf("before the token changes: %v", err)
-			}
-			s.mu.Lock()
-			s.at, s.known = at, true
-			s.mu.Unlock()
-			if err := run(); err != nil {
-				t.Errorf("the token changes before %q, paged: %v: %v", at, paged, err)
-			}
-			s.mu.Lock()
-			if s.at != "" {
-				t.Errorf("no request for %q was sent", at)
-			}
-			s.at, s.known = at, false
-			s.mu.Unlock()
-			began := time.Now()
-			if err := run(); !apierrors.IsUnauthorized(err) || ctx.Err() != nil {
-				t.Errorf("the plugin does not know the token for %q, paged: %v: %v after %v", at, paged, err,
-					time.Since(began))
-			}
-			cancel()
 		}
+		return nil
+	}
+	expires := func(known bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.at, s.known = at, known
+	}
+	if err := run(); err != nil {
+		t.Errorf("before the token changes: %v", err)
+	}
+	expires(true)
+	if err := run(); err != nil {
+		t.Errorf("the token changes: %v", err)
+	}
+	s.mu.Lock()
+	if s.at != "" {
+		t.Errorf("no request for %q was sent", at)
+	}
+	s.mu.Unlock()
+	expires(false)
+	began := time.Now()
+	if err := run(); !apierrors.IsUnauthorized(err) || ctx.Err() != nil {
+		t.Errorf("the plugin does not know the token: %v after %v", err, time.Since(began))
 	}
 }

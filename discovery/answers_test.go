@@ -59,20 +59,32 @@ func TestFirstAnswerIsNotFinal(t *testing.T) {
 		{refusing{"/apis", -1, 403, page}, apierrors.IsForbidden, "a gateway that refuses"},
 	} {
 		for _, legacy := range []bool{false, true} {
-			s := newAPIServer(t, cluster()...)
-			f := tt.refusing
-			s.change(func() { s.legacy, s.respond = legacy, f.respond })
-			r := discovery.NewResolver(newClient(t, s.config), -1)
-			pod, err := r.Resolve(t.Context(), ref(t, "pods"))
-			var unavailable *discovery.UnavailableError
-			switch {
-			case tt.is == nil && (err != nil || pod.Kind != "Pod"):
-				t.Errorf("%s, legacy: %v: got %v, %v", tt.why, legacy, pod, err)
-			case tt.is != nil && (!errors.As(err, &unavailable) || !tt.is(err)):
-				t.Errorf("%s, legacy: %v: got %v, want an UnavailableError", tt.why, legacy, err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f := tt.refusing
+				s := &apiServer{groups: cluster(), legacy: legacy, respond: f.respond}
+				cfg := &rest.Config{Host: "http://server.test", QPS: -1}
+				cfg.Wrap(func(http.RoundTripper) http.RoundTripper { return roundTrip(s.answer) })
+				r := discovery.NewResolver(newClient(t, cfg), -1)
+				pod, err := r.Resolve(t.Context(), ref(t, "pods"))
+				var unavailable *discovery.UnavailableError
+				switch {
+				case tt.is == nil && (err != nil || pod.Kind != "Pod"):
+					t.Errorf("%s, legacy: %v: got %v, %v", tt.why, legacy, pod, err)
+				case tt.is != nil && (!errors.As(err, &unavailable) || !tt.is(err)):
+					t.Errorf("%s, legacy: %v: got %v, want an UnavailableError", tt.why, legacy, err)
+				}
+			})
 		}
 	}
+}
+
+// answer answers a request without a network.
+func (s *apiServer) answer(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	resp := w.Result()
+	resp.Request = r
+	return resp, nil
 }
 
 func nobody(err error) bool { return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) }

@@ -31,17 +31,19 @@ func TestUnreadableServerIsUnavailable(t *testing.T) {
 		{http.StatusInternalServerError, apierrors.IsInternalError, "a failing server"},
 	}
 	for _, tt := range tests {
-		srv := streamtest.NewServer(pods)
-		defer srv.Close()
-		apply(t, srv, fmt.Sprintf("discovery *: %d", tt.status))
-		r := discovery.NewResolver(clients["client-go"](srv), 0)
-		var unavailable *discovery.UnavailableError
-		if _, err := r.Resolve(t.Context(), ref(t, "pods")); !errors.As(err, &unavailable) || !tt.is(err) {
-			t.Errorf("%s: got %v, want an *UnavailableError that the predicate sees through", tt.why, err)
-		}
-		if _, err := r.Watchables(t.Context()); !errors.As(err, &unavailable) {
-			t.Errorf("%s: Watchables: got %v, want an *UnavailableError", tt.why, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(pods)
+			defer srv.Close()
+			apply(t, srv, fmt.Sprintf("discovery *: %d", tt.status))
+			r := discovery.NewResolver(clients["client-go"](srv), 0)
+			var unavailable *discovery.UnavailableError
+			if _, err := r.Resolve(t.Context(), ref(t, "pods")); !errors.As(err, &unavailable) || !tt.is(err) {
+				t.Errorf("%s: got %v, want an *UnavailableError that the predicate sees through", tt.why, err)
+			}
+			if _, err := r.Watchables(t.Context()); !errors.As(err, &unavailable) {
+				t.Errorf("%s: Watchables: got %v, want an *UnavailableError", tt.why, err)
+			}
+		})
 	}
 }
 

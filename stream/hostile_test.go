@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 // TestHostileAnswersAreBounded: whatever a server sends, a Stream on a client of NewClient takes a bounded amount of
 // memory, goes on if it can, and otherwise ends with an error that names the limit.
 func TestHostileAnswersAreBounded(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100)) // the heap is bounded as it is in a program
 	plain := []string{"ADDED ns/a@2", "ADDED ns/b@3", "SYNCED @3", "MODIFIED ns/a@4", "DELETED ns/b@5"}
 	paged, fours := setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}},
 		setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true, PageSize: 4}}}

@@ -15,6 +15,9 @@ func (s Listing) page(in Page) (State, Outputs) {
 			f := Failure{Err: in.NoVersion, Class: Unusable}
 			return Waiting{max(m.failures, 1), f, Listing{Memory: s.Memory}}, Outputs{} // a few prove nothing
 		}
+		if m.server.versioned && in.Empty {
+			return s.failed(Failure{Err: in.NoVersion, Class: Unusable}), Outputs{} // nothing shows that it is a list
+		}
 		in.Version = ""
 	} else {
 		m.versionLacks = 0

@@ -16,14 +16,11 @@ import (
 func (w *world) AppendKey(to []byte) []byte {
 	k := keys{to: to, parity: w.setup.selects}
 	if w.left.rewinds == 0 && w.server.epoch == 0 && w.left.replays == 0 && !w.setup.always.breaksVersions() {
-		k.horizon = w.horizon()
-		w.session.appendTo(&k)
-		w.appendTo(&k)
-		k = keys{to: to, parity: k.parity, horizon: k.horizon, versions: k.versions, uids: k.uids, ranks: true}
+		k.ranks, k.horizon, k.places = true, w.horizon(), make([]place, 0, 64)
 	}
 	w.session.appendTo(&k)
 	w.appendTo(&k)
-	return k.to
+	return k.ranked()
 }
 
 // horizon returns the version up to which changes don't matter any more.
@@ -108,27 +105,40 @@ func (s *session) appendTo(k *keys) {
 	})
 }
 
-// keys appends to a key: first only to learn which versions and uids there are, then their ranks.
+// keys appends to a key.
 type keys struct {
 	to       []byte
 	horizon  int8
-	versions uint64 // a bit for each that was appended
+	ranks    bool    // versions and uids are numbers of their rank
+	places   []place // with ranks: of all versions and uids
+	versions uint64  // with ranks: a bit for each that was appended
 	uids     uint64
-	ranks    bool
 	parity   bool // whether a version is even counts, too
+}
+
+// place is where a version or a uid stands in the key.
+type place struct {
+	at    uint16
+	isUID bool
 }
 
 func (k *keys) bytes(all ...byte) { k.to = append(k.to, all...) }
 
 func (k *keys) object(o object) {
-	k.uids |= 1 << o.uid
-	k.bytes(byte(o.name), rank(o.uid, k.uids, k.ranks), byte(o.epoch))
+	if k.ranks {
+		k.uids |= 1 << o.uid
+		k.places = append(k.places, place{uint16(len(k.to)), true})
+	}
+	k.bytes(byte(o.uid), byte(o.name), byte(o.epoch))
 	k.version(o.version)
 }
 
 func (k *keys) version(v int8) {
-	k.versions |= 1 << max(v, 0)
-	k.bytes(rank(max(v, 0), k.versions, k.ranks))
+	if k.ranks {
+		k.versions |= 1 << max(v, 0)
+		k.places = append(k.places, place{uint16(len(k.to)), false})
+	}
+	k.bytes(byte(max(v, 0)))
 	if k.parity {
 		k.bytes(byte(v & 1))
 	}
@@ -144,12 +154,16 @@ func (k *keys) text(text string) {
 	k.version(number(text))
 }
 
-// rank returns how many of all are lower than n.
-func rank(n int8, all uint64, ranks bool) byte {
-	if !ranks {
-		return byte(n)
+// ranked returns the key, with the rank of each version and uid in its place.
+func (k *keys) ranked() []byte {
+	for _, p := range k.places {
+		all := k.versions
+		if p.isUID {
+			all = k.uids
+		}
+		k.to[p.at] = byte(bits.OnesCount64(all & (1<<k.to[p.at] - 1)))
 	}
-	return byte(bits.OnesCount64(all & (1<<n - 1)))
+	return k.to
 }
 
 func bit(set bool) byte {

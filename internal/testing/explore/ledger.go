@@ -25,6 +25,7 @@ type ledgerSetup struct {
 	noWriteAhead, positionsOnly bool
 	marks                       bool // the Store can be marked while commits fail
 	bounds, soak                Bounds
+	checked                     *checked // what was left of programs, after which the next run was right
 }
 
 var ledgerNames = [...]string{"a", "b"}
@@ -58,10 +59,11 @@ type ledgerState struct {
 	step  ledgerStep
 	past  *ledgerPast    // what there was when the program was started, if that was the last step
 	lost  bool           // with past: the history
-	made  *ledgerProgram // from AppendKey to Check
+	made  *ledgerProgram // until Steps or Settle uses it up
 }
 
 func newLedgerState(u *ledgerSetup) *ledgerState {
+	u.checked = &checked{}
 	return &ledgerState{setup: u, past: newLedgerPast(u)}
 }
 
@@ -81,25 +83,45 @@ func (s *ledgerState) program(wordy bool) *ledgerProgram {
 	return p
 }
 
+// look returns the program, which the caller must not change.
+func (s *ledgerState) look() *ledgerProgram {
+	if s.made == nil {
+		s.made = s.program(false)
+	}
+	return s.made
+}
+
+// use returns the program, which the caller may change.
+func (s *ledgerState) use() *ledgerProgram {
+	p := s.look()
+	s.made = nil
+	return p
+}
+
 // AppendKey appends the key of the program.
 func (s *ledgerState) AppendKey(to []byte) []byte {
-	s.made = s.program(false)
 	k := ledgerKey{to: to}
-	k.program(s.made)
+	k.program(s.look())
 	return k.ranked()
 }
 
 // Steps yields the steps that can be taken.
 func (s *ledgerState) Steps() iter.Seq2[Step, *ledgerState] {
 	return func(yield func(Step, *ledgerState) bool) {
-		p := s.program(false)
-		for _, step := range stepsOf(p) {
+		steps, calm := stepsOf(s.look())
+		for i, step := range steps {
 			next := &ledgerState{setup: s.setup, from: s, step: step}
-			if step.do == ledgerKill {
-				past := p.killed(step)
+			switch {
+			case step.do == ledgerKill:
+				past := s.look().killed(step)
 				next.past, next.lost = &past, step.how&ledgerLost != 0
+			case i == len(steps)-1:
+				p := s.use()
+				p.checks = true
+				step.apply(p)
+				next.made = p
 			}
-			if !yield(ledgerWords{next}, next) {
+			if !yield(ledgerWords{next, step == calm}, next) {
 				return
 			}
 		}
@@ -107,7 +129,13 @@ func (s *ledgerState) Steps() iter.Seq2[Step, *ledgerState] {
 }
 
 // ledgerWords are the step that leads to a state, and what it does, in words.
-type ledgerWords struct{ state *ledgerState }
+type ledgerWords struct {
+	state *ledgerState
+	calm  bool
+}
+
+// Calm reports whether the step is what happens if no commit fails and no program ends.
+func (w ledgerWords) Calm() bool { return w.calm }
 
 func (w ledgerWords) String() string {
 	if s := w.state; s.past != nil {

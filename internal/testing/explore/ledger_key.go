@@ -26,15 +26,19 @@ import (
 // Versions are replaced by their rank among those in the key, since nothing but their order matters. The number of an
 // event within its run, the time of its delivery and counts of what no setup limits are left out: they only grow.
 func (k *ledgerKey) program(p *ledgerProgram) {
-	k.server(p)
-	k.position(p.past.saved)
-	for _, w := range []ledgerWorld{p.past.seen, p.past.handled, p.past.exposed, p.past.ahead} {
-		k.world(w)
+	from := len(p.past.server.history)
+	for _, l := range p.run.lines {
+		l.skip(p)
+		from = min(from, l.next, ledgerOldest(from, l.base.version))
 	}
+	for _, rv := range p.run.delta.ResourceVersions {
+		from = ledgerOldest(from, rv)
+	}
+	k.ofPast(p.setup, &p.past, from)
 	r := &p.run
 	k.number(int(r.epoch))
-	k.flags(p.past.unmarked, r.committing, r.failed, r.ended, p.err != nil)
-	k.flags(p.past.marked, r.inherited, r.books.Marked(), r.books.Exposed())
+	k.flags(r.committing, r.failed, r.ended, p.err != nil)
+	k.flags(r.inherited, r.books.Marked(), r.books.Exposed())
 	if r.committing {
 		k.delta(r.delta)
 	}
@@ -55,34 +59,47 @@ func (k *ledgerKey) program(p *ledgerProgram) {
 	k.value(reflect.ValueOf(r.books.Memory()))
 }
 
-// server appends the server, without the history that no run can resume from any more.
-func (k *ledgerKey) server(p *ledgerProgram) {
-	s, from := &p.past.server, len(p.past.server.history)
-	older := func(rv string) {
-		if rv != "" {
-			from = min(from, ledgerAfter(rv))
+// past appends what the next run depends on, and what the promises say of its beginning.
+func (k *ledgerKey) past(u *ledgerSetup, past *ledgerPast) {
+	k.ofPast(u, past, len(past.server.history))
+}
+
+// ofPast appends what is left when a program is killed. Another run may resume from the write of a number.
+func (k *ledgerKey) ofPast(u *ledgerSetup, past *ledgerPast, from int) {
+	if past.saved != nil {
+		for _, rv := range past.saved.Position.ResourceVersions {
+			from = ledgerOldest(from, rv)
 		}
 	}
-	for _, l := range p.run.lines {
-		from = min(from, l.next)
-		older(l.base.version)
-	}
-	for _, rv := range p.run.delta.ResourceVersions {
-		older(rv)
-	}
-	if p.past.saved != nil {
-		for _, rv := range p.past.saved.Position.ResourceVersions {
-			older(rv)
-		}
-	}
-	if p.setup.most.rewinds > 0 {
+	if u.most.rewinds > 0 {
 		from = 0
 	}
+	k.server(u, &past.server, from)
+	n := &past.spent
+	k.to = append(k.to, byte(n.kills), byte(n.failures), byte(n.gaps), byte(n.rewinds), byte(n.merges), byte(n.ends),
+		byte(n.bookmarks))
+	k.position(past.saved)
+	for _, w := range []ledgerWorld{past.seen, past.handled, past.exposed, past.ahead} {
+		k.world(w)
+	}
+	k.flags(past.unmarked, past.marked)
+}
+
+// ledgerOldest returns the number of the first write after a version, if there is one, and at most from.
+func ledgerOldest(from int, version string) int {
+	if version == "" {
+		return from
+	}
+	return min(from, ledgerAfter(version))
+}
+
+// server appends the server, without the history that no run can resume from any more.
+func (k *ledgerKey) server(u *ledgerSetup, s *ledgerServer, from int) {
 	k.number(s.writes)
 	k.number(int(s.epoch))
 	k.version(s.version())
-	for i, name := range ledgerNames[:p.setup.objects] {
-		id, exists := s.named(p.setup.namespaceOf(i), name, p.setup.recreated)
+	for i, name := range ledgerNames[:u.objects] {
+		id, exists := s.named(u.namespaceOf(i), name, u.recreated)
 		k.id(id)
 		k.flags(exists)
 	}
@@ -93,9 +110,6 @@ func (k *ledgerKey) server(p *ledgerProgram) {
 		k.content(c.ledgerContent)
 		k.flags(c.created, c.gone)
 	}
-	n := &p.past.spent
-	k.to = append(k.to, byte(n.kills), byte(n.failures), byte(n.gaps), byte(n.rewinds), byte(n.merges), byte(n.ends),
-		byte(n.bookmarks))
 }
 
 func (k *ledgerKey) line(l *ledgerLine, left int) {

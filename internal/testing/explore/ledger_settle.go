@@ -109,7 +109,7 @@ type ledgerCalm struct{ p *ledgerProgram }
 // Settle returns an error unless everything can be delivered, acked and committed, so that the next run delivers
 // nothing again.
 func (s *ledgerState) Settle() error {
-	p := s.program(false)
+	p := s.use()
 	p.checks = true
 	err := ledgerCalm{p}.settle()
 	if p.err != nil {

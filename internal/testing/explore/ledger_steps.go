@@ -1,6 +1,8 @@
 package explore
 
 import (
+	"slices"
+
 	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -46,8 +48,8 @@ type ledgerSteps struct {
 	all []ledgerStep
 }
 
-// stepsOf returns the steps that can be taken.
-func stepsOf(p *ledgerProgram) []ledgerStep {
+// stepsOf returns the steps that can be taken, and the calm one of them, if there is one.
+func stepsOf(p *ledgerProgram) (all []ledgerStep, calm ledgerStep) {
 	s := &ledgerSteps{p: p}
 	if p.err == nil {
 		s.ofServer()
@@ -56,7 +58,31 @@ func stepsOf(p *ledgerProgram) []ledgerStep {
 		s.ofCommits()
 		s.ofRuns()
 	}
-	return s.all
+	calm.do = -1
+	if step := s.calm(); slices.Contains(s.all, step) {
+		calm = step
+	}
+	return s.all, calm
+}
+
+// calm returns the next step if nothing goes wrong any more: no commit fails, and a run ends only to have a successor.
+func (s *ledgerSteps) calm() ledgerStep {
+	p := s.p
+	switch {
+	case p.run.committing:
+		return ledgerStep{ledgerAnswer, 0, ledgerStored | ledgerAnswered}
+	case p.run.ended:
+		return ledgerStep{ledgerSucceed, 0, 0}
+	}
+	for i, l := range p.run.lines {
+		if !l.wait.waits && l.hasNext(p) {
+			return ledgerStep{ledgerDeliver, int8(i), 0}
+		}
+	}
+	if len(p.run.events) > 0 {
+		return ledgerStep{ledgerAck, 0, 0}
+	}
+	return ledgerStep{ledgerCommit, 0, 0}
 }
 
 func (s *ledgerSteps) add(do ledgerAction, number int, how ledgerHow) {
@@ -216,8 +242,8 @@ func (s ledgerStep) applyRare(p *ledgerProgram, lost bool) {
 
 // killed returns what is left after a kill.
 func (p *ledgerProgram) killed(s ledgerStep) ledgerPast {
-	before := p.past
-	defer func() { p.past = before }()
+	before, inherited := p.past, p.run.inherited
+	defer func() { p.past, p.run.inherited = before, inherited }()
 	if s.how&ledgerStored != 0 {
 		p.stored()
 	}

@@ -119,7 +119,7 @@ var ledgerSetups = []*ledgerSetup{
 	},
 }
 
-// soakLedgers bound the time of a walk to a minute: a ledger is rebuilt for each step.
+// soakLedgers bound the time of a walk: a ledger is rebuilt for most steps.
 const soakLedgers = 60_000
 
 func TestLedger(t *testing.T) {

@@ -117,13 +117,22 @@ func (ev event) asStream() stream.Event {
 	return e
 }
 
-// check compares what was delivered with what really happened. If complete, nothing may be missing.
-func (r *receiver) check(past history, o streamtest.CheckOptions) error {
+// check compares what was delivered with what really happened, unless that was done before: many states have the same
+// events of the same past. If complete, nothing may be missing.
+func (r *receiver) check(past history, o streamtest.CheckOptions, done *checked) error {
+	key := done.key(r, past, &o)
+	if done.has(key) {
+		return nil
+	}
 	events := make([]stream.Event, len(r.events))
 	for i, ev := range r.events {
 		events[i] = ev.asStream()
 	}
-	return streamtest.Check(past.asHistory(), events, &o)
+	err := streamtest.Check(past.asHistory(), events, &o)
+	if err == nil {
+		done.add(key)
+	}
+	return err
 }
 
 // history is what really happened.

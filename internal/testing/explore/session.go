@@ -99,10 +99,12 @@ func (s *session) differs(list []object) bool {
 
 // page returns the Input for a page of a list.
 func (s *session) page(r reply) protocol.Page {
-	x := s.index()
+	var x *index.Index
 	first := s.state.(protocol.Listing).Token() == ""
 	if first {
 		s.lastName = 0
+	} else {
+		x = s.index()
 	}
 	duplicate, newest, ahead, below := !first && len(r.objects) > 0, false, false, false
 	m, _ := protocol.Recall(s.state)
@@ -114,7 +116,7 @@ func (s *session) page(r reply) protocol.Page {
 		below = below || sinks && older
 		if o.name+1 > s.lastName {
 			s.lastName, duplicate = o.name+1, false
-		} else if s.selected(o) && !x.Saw(s.asVersion(o).ID) {
+		} else if !first && s.selected(o) && !x.Saw(s.asVersion(o).ID) {
 			duplicate = false
 		}
 	}

@@ -98,10 +98,10 @@ func Walk[M Model[M]](start M, bounds Bounds) (Figures, error) {
 		}
 	}
 	if err == nil {
-		err = w.check(level, M.Settle)
-	}
-	if err == nil && whole {
 		err = w.settles()
+	}
+	if err == nil {
+		err = w.check(level, M.Settle)
 	}
 	return Figures{len(w.nodes), w.steps, w.depth, whole, time.Since(began)}, err
 }
@@ -133,14 +133,26 @@ type walk[M Model[M]] struct {
 	start M
 	seen  map[hash]uint32 // the nodes
 	seeds [2]maphash.Seed
-	nodes []node
-	steps int
-	depth int
+	// buffers are those that keys are made in.
+	buffers sync.Pool
+	nodes   []node
+	steps   int
+	depth   int
 }
 
 func (w *walk[M]) hash(s M) hash {
-	key := s.AppendKey(make([]byte, 0, 512))
-	return hash{maphash.Bytes(w.seeds[0], key), maphash.Bytes(w.seeds[1], key)}
+	buffer, ok := w.buffers.Get().(*[]byte)
+	if !ok {
+		buffer = new([]byte)
+	}
+	*buffer = s.AppendKey((*buffer)[:0])
+	key := hashOf(w.seeds, *buffer)
+	w.buffers.Put(buffer)
+	return key
+}
+
+func hashOf(seeds [2]maphash.Seed, key []byte) hash {
+	return hash{maphash.Bytes(seeds[0], key), maphash.Bytes(seeds[1], key)}
 }
 
 // add keeps those that were not found before, as nodes.
@@ -206,7 +218,7 @@ func (w *walk[M]) expand(block []found[M]) (next, ends []found[M], err error) {
 	return next, ends, err
 }
 
-// settles checks that calm steps lead to an end from everywhere.
+// settles checks that calm steps lead to an end from everywhere, or to where the walk was cut off.
 func (w *walk[M]) settles() error {
 	const unknown, underway, ends = 0, 1, 2
 	is := make([]byte, len(w.nodes))

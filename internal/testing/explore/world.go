@@ -32,6 +32,7 @@ type setup struct {
 	selects  bool // only objects of even versions are selected
 	keeps    bool // nothing happens to the first object
 	fake     bool // the server is client-go's fake: its objects have neither versions nor uids
+	checked  checked
 }
 
 // quirk is what a server always does, healthy or not.
@@ -311,7 +312,7 @@ func (w *world) judge(complete bool) error {
 	if w.setup.always.breaksVersions() {
 		return w.session.receiver.checkTruth(w.past, moment(len(strings.Fields(w.setup.before))), complete)
 	}
-	return w.session.receiver.check(w.past, w.options(complete))
+	return w.session.receiver.check(w.past, w.options(complete), &w.setup.checked)
 }
 
 func (w *world) options(complete bool) streamtest.CheckOptions {
