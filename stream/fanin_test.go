@@ -32,6 +32,54 @@ func (n namespaces) client() dynamic.Interface {
 	return dynamic.NewForConfigOrDie(&rest.Config{Host: "http://server", Transport: n, QPS: -1})
 }
 
+// TestSyncedWaitsForTheListThatIsDue: in one namespace versions have proven wrong, and a list is due. The SYNCED of all
+// namespaces does not come before it, though no GAP has come yet.
+func TestSyncedWaitsForTheListThatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := namespaces{
+			"one": {t: t, exchanges: []exchange{
+				{"list", list("5", "", "a@2")},
+				{"watch 5", watch("wait 1s", "ADDED b@4", "open")},
+				{"list", list("6", "", "a@2", "b@4")},
+				{"watch 6", watch("wait 1s", "MODIFIED a@8", "ADDED d@7", "open")},
+				{"list", list("9", "", "a@8", "d@7")},
+				{"watch 9", watch("open")},
+			}},
+			"two": {t: t, exchanges: []exchange{
+				{"list", list("7", "", "c@3")},
+				{"watch 7", watch("wait 5s", "ERROR 410 Expired")},
+				{"list", list("9", "", "c@3")},
+				{"watch 9", watch("open")},
+			}},
+		}
+		s := newStream(t, n.client(), &setup{Options: stream.Options{Namespaces: []string{"one", "two"}}})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+		defer cancel()
+		var got []string
+		for ev, err := range s.Events(ctx) {
+			if err != nil {
+				break
+			}
+			if ev.Type != stream.Added {
+				got = append(got, fmt.Sprint(ev.Namespace, " ", text(ev)))
+			}
+		}
+		want := []string{
+			" SYNCED ",
+			"one GAP unordered from 5 to 6",
+			" SYNCED ",
+			"one MODIFIED a@8",
+			"two GAP expired from 7 to 9",
+			"one GAP unordered from 8 to 9",
+			"one DELETED b@4 inferred",
+			" SYNCED ",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the deletion of b comes before SYNCED (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestSeveralNamespacesAreOneSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := namespaces{

@@ -58,7 +58,7 @@ func (j *judgement) differs(c *cellState, epoch int, to int64) string {
 	want := j.view.state(c.cell, epoch, to)
 	var lines []string
 	note := func(uid types.UID, format string, args ...any) {
-		ahead := (j.subject.Checkpoint || j.subject.Coalesces) && c.last[uid] > to
+		ahead := (j.subject.Checkpoint || j.subject.Coalesces || j.staysBehind()) && c.last[uid] > to
 		if !c.excused[uid] && !ahead {
 			lines = append(lines, fmt.Sprintf(format, args...))
 		}
@@ -82,6 +82,11 @@ func (j *judgement) differs(c *cellState, epoch int, to int64) string {
 		lines = append(lines[:5], fmt.Sprintf("and %d more", len(lines)-5))
 	}
 	return strings.Join(lines, "; ")
+}
+
+// staysBehind reports whether a run may resume before what the last one has reported, because a list was due.
+func (j *judgement) staysBehind() bool {
+	return j.subject.Chained && slices.ContainsFunc(j.faults, func(f fault) bool { return f.Name == restartsWatches })
 }
 
 // checkEnd checks that the client knows everything at the end.

@@ -101,19 +101,22 @@ func (s *session) differs(list []object) bool {
 func (s *session) page(r reply) protocol.Page {
 	var x *index.Index
 	first := s.state.(protocol.Listing).Token() == ""
+	m, _ := protocol.Recall(s.state)
+	sinks := first && protocol.Before(text(r.version), m.Version())
 	if first {
 		s.lastName = 0
-	} else {
+	}
+	if !first || sinks {
 		x = s.index()
 	}
 	duplicate, newest, ahead, below := !first && len(r.objects) > 0, false, false, false
-	m, _ := protocol.Recall(s.state)
-	sinks := first && protocol.Before(text(r.version), m.Version())
 	for _, o := range r.objects {
 		newest = newest || o.version == r.version
 		ahead = ahead || o.version > r.version
-		_, older := x.Knows(s.asVersion(o))
-		below = below || sinks && older
+		if sinks {
+			_, older := x.Knows(s.asVersion(o))
+			below = below || older
+		}
 		if o.name+1 > s.lastName {
 			s.lastName, duplicate = o.name+1, false
 		} else if !first && s.selected(o) && !x.Saw(s.asVersion(o).ID) {
