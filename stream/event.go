@@ -188,9 +188,10 @@ const (
 	// without a Status is unreadable, too.
 	GapPoison GapReason = "poison"
 	// GapUnordered: the server does not keep the rules about resourceVersions, or skips events. The watch has sent an
-	// unknown object at or below a version that was delivered before; or a second object of a name whose first one was
-	// not deleted; or what exists, although it was to begin at a version; or the versions of lists sink a second time.
-	// What was missed is among the differences. See [Unordered].
+	// unknown object, or a newer state of a known one, at or below a version that was delivered before; or a second
+	// object of a name whose first one was not deleted; or what exists, although it was to begin at a version; or
+	// nothing, although lists show changes; or the versions of lists sink a second time. What was missed is among the
+	// differences. See [Unordered].
 	GapUnordered GapReason = "unordered"
 	// GapUnversioned: there is no version to resume at. The server's lists have none, or an event had none, or one that
 	// was not a number although those before were, or the client is client-go's fake, which keeps no history.

@@ -26,7 +26,7 @@ const (
 	Streaming    State = State(sequence.Streaming)    // a watch is open
 	Resuming     State = State(sequence.Resuming)     // briefly, between two watches
 	Backoff      State = State(sequence.Backoff)      // a request failed; the next try is at NextTry
-	Stalled      State = State(sequence.Stalled)      // the watch fell silent, and the server can't list the objects
+	Stalled      State = State(sequence.Stalled)      // watches are silent, and a list fails or shows changes
 	Unordered    State = State(sequence.Unordered)    // a watch is open, but the server breaks the rules: see below
 	Unauthorized State = State(sequence.Unauthorized) // 401; the next try is at NextTry
 	Forbidden    State = State(sequence.Forbidden)    // 403; the next try is at NextTry
