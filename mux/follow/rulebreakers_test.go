@@ -26,7 +26,7 @@ func TestTypeThatBreaksRulesDisturbsNobodyElse(t *testing.T) {
 		told   bool // by a GAP
 	}{
 		{"its lists have no version", servers.NoListVersion(), true},
-		{"its watches begin with what exists", servers.RestartsWatches(), true},
+		{"its watches begin with what exists", servers.RestartsWatches(0), true},
 		{"its versions do not grow", servers.Unordered(), false},
 		{"one object can't be converted", servers.WebhookDown("g"), false},
 		{"it does not end watches", servers.IgnoresTimeout(time.Hour), false},

@@ -2,6 +2,8 @@ package main
 
 import (
 	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // subject is a client as the judge sees it.
@@ -79,7 +81,8 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 	for _, resource := range slices.Compact(slices.Sorted(slices.Values(known))) {
 		j := &judgement{
 			subject: s, verdict: v, view: view, resource: resource, reports: byResource[resource], faults: faults,
-			reported: map[identity]bool{}, inferredEnds: map[string]bool{}, cells: map[cell]*cellState{},
+			reported: map[identity]bool{}, inferredEnds: map[string]bool{}, retold: map[types.UID]int64{},
+			cells: map[cell]*cellState{},
 		}
 		j.run()
 		j.recover()
@@ -99,12 +102,15 @@ type judgement struct {
 
 	reported     map[identity]bool
 	inferredEnds map[string]bool // uids
-	cells        map[cell]*cellState
-	due          []interval
-	seen         map[repeatKey]int // run of the last report
-	live         map[identity]bool
-	order        map[string]int64 // the last live version, by worker or object
-	fresh        bool             // no SYNCED in this run so far
+	// retold are the states that a watch may have told in the place of earlier ones, because it began with what exists. A
+	// run that ends before its GAP says nothing of those.
+	retold map[types.UID]int64
+	cells  map[cell]*cellState
+	due    []interval
+	seen   map[repeatKey]int // run of the last report
+	live   map[identity]bool
+	order  map[string]int64 // the last live version, by worker or object
+	fresh  bool             // no SYNCED in this run so far
 }
 
 func (j *judgement) run() {
@@ -114,6 +120,9 @@ func (j *judgement) run() {
 	for _, r := range j.reports {
 		if r.UID == "" {
 			continue
+		}
+		if j.subject.Ours && j.mayRestart(r.At) && r.Kind != deleted {
+			j.retold[r.UID] = max(j.retold[r.UID], revision(r.ResourceVersion))
 		}
 		if j.reported[identityOf(r)] = true; r.Kind == deleted && (r.Inferred || r.ResourceVersion == "") {
 			j.inferredEnds[string(r.UID)] = true

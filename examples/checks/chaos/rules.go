@@ -138,5 +138,8 @@ func (j *judgement) checkDue() {
 }
 
 func (j *judgement) wasReported(f *fact) bool {
-	return j.reported[f.identity()] || f.Kind == deleted && j.inferredEnds[string(f.UID)]
+	if f.Kind == deleted {
+		return j.reported[f.identity()] || j.inferredEnds[string(f.UID)]
+	}
+	return j.reported[f.identity()] || f.Revision < j.retold[f.UID]
 }

@@ -32,7 +32,7 @@ func (w *world) shown(version int8) int8 {
 // moment is a time as the number of changes before it.
 type moment int8
 
-func (m moment) time() time.Time { return time.Unix(2*int64(m)+1, 0) }
+func (m moment) time() time.Time { return time.Time{}.Add(time.Duration(2*m+1) * time.Second) }
 
 // checkTruth does what check does, for a server whose versions prove nothing.
 func (r *receiver) checkTruth(past history, began moment, complete bool) error {
