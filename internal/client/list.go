@@ -42,13 +42,12 @@ func (b *listBody) Read(p []byte) (int, error) {
 			b.answer = failing{err}
 		case list == nil:
 			list, b.call.refused = b.from.format.list(c.data)
-			b.call.list = List{UnstructuredList: list, Itemless: c.itemless}
-			b.answer = strings.NewReader(note)
+			b.call.list, b.answer = List{UnstructuredList: list}, strings.NewReader(note)
 			if list == nil && b.call.refused == nil {
 				b.answer = bytes.NewReader(c.data)
 			}
 		default:
-			b.call.list, b.answer = List{UnstructuredList: list, Raw: raws}, strings.NewReader(note)
+			b.call.list, b.answer = List{list, raws}, strings.NewReader(note)
 			recycleList(c.data)
 		}
 	}
@@ -94,8 +93,6 @@ func recycleList(data []byte) {
 type listReader struct {
 	arrived wait.Signal   // is sent when more has been read
 	done    chan struct{} // closed at the end of the goroutine that reads; nil if there is none
-
-	itemless bool // only the goroutine that decodes uses it
 
 	mu       sync.Mutex
 	data     []byte // read so far
@@ -194,7 +191,6 @@ func (c *listReader) decode(from *decoders, raw bool) (*unstructured.Unstructure
 		}
 		list, raws, err := l.List()
 		if err != nil {
-			c.itemless = err == decode.ErrItemless
 			return nil, nil, c.decline(from.format)
 		}
 		return list, raws, nil

@@ -52,7 +52,6 @@ type Watch interface {
 type List struct {
 	*unstructured.UnstructuredList // nil if there is an error
 	Raw                            []decode.Raw
-	Itemless                       bool // a JSON document has no items, not even null: client-go makes an empty list of it
 }
 
 // Len returns the number of objects.
@@ -179,7 +178,7 @@ func (r directReader) List(ctx context.Context, opts metav1.ListOptions, hints H
 	c := r.call(false, hints)
 	list, err := resource(r).list(ctx, opts, c)
 	r.unanswered(ctx, c, err)
-	return List{list, c.list.Raw, c.list.Itemless}, c.withRetryAfter(err)
+	return List{list, c.list.Raw}, c.withRetryAfter(err)
 }
 
 // unanswered leaves the connection of a request that failed with ErrNoAnswer, or with the config's timeout.
@@ -289,7 +288,7 @@ func (r plainReader) Cancels() bool { return false }
 
 func (r plainReader) List(ctx context.Context, opts metav1.ListOptions, _ Hints) (List, error) {
 	list, err := r.resource.List(ctx, opts)
-	return List{UnstructuredList: list}, err
+	return List{list, nil}, err
 }
 
 func (r plainReader) Watch(ctx context.Context, opts metav1.ListOptions, hints Hints) (Watch, error) {

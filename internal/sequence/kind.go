@@ -20,9 +20,6 @@ func (t *Target) isList(list client.List) bool {
 	if list.UnstructuredList == nil || t.Fake {
 		return list.UnstructuredList != nil
 	}
-	if list.Itemless {
-		return false
-	}
 	r := t.Resource
 	kind, group := list.GetKind(), groupOf(list.GetAPIVersion())
 	switch kind {
@@ -54,9 +51,6 @@ func notList(list client.List) error {
 	text := fmt.Sprintf("a %q of %q", list.GetKind(), list.GetAPIVersion())
 	if first := firstOf(list); first != (metav1.TypeMeta{}) {
 		text += fmt.Sprintf(" with a %q of %q", first.Kind, first.APIVersion)
-	}
-	if list.Itemless {
-		text += " without items"
 	}
 	return fmt.Errorf("%w: %s", errNotList, text)
 }

@@ -2,7 +2,6 @@ package decode
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -14,8 +13,6 @@ import (
 var (
 	// ErrDeclined says that the input is unusual, valid or not, and that apimachinery has to decode it.
 	ErrDeclined = errors.New("decode: unusual input, left to apimachinery's decoder")
-	// ErrItemless is an ErrDeclined that says that a list has no items, not even null.
-	ErrItemless = fmt.Errorf("%w: a list without items", ErrDeclined)
 	// ErrShort says that the data ends within a value.
 	ErrShort = errors.New("decode: the data ends within a value")
 	// ErrTooLarge says that an item of a list has more than MaxObject bytes.

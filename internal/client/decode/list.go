@@ -178,8 +178,7 @@ func (l *Lister) member(i int) (listPart, int) {
 // Undecoded returns how many of the bytes that have arrived are not decoded.
 func (l *Lister) Undecoded(arrived int) int { return arrived - l.at }
 
-// List returns the decoded list, or ErrShort if it is not complete, or ErrItemless if it has no items, not even null. The
-// items are in either of the results.
+// List returns the decoded list, or ErrShort if it is not complete. The items are in either of the results.
 func (l *Lister) List() (*unstructured.UnstructuredList, []Raw, error) {
 	if !l.all {
 		return nil, nil, ErrShort
@@ -188,11 +187,8 @@ func (l *Lister) List() (*unstructured.UnstructuredList, []Raw, error) {
 	version, present := list.Object["apiVersion"]
 	_, text := version.(string)
 	wrong := present && !text || strings.Count(list.GetAPIVersion(), "/") > 1
-	switch {
-	case wrong || list.GetKind() == "":
+	if wrong || list.Items == nil || list.GetKind() == "" {
 		return nil, nil, ErrDeclined // client-go returns its own error
-	case list.Items == nil:
-		return nil, nil, ErrItemless
 	}
 	return list, l.raws, l.fillItemKinds()
 }
