@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -13,9 +14,10 @@ import (
 type cellState struct {
 	cell       cell
 	now        coverage
-	lost       bool  // the open GAP permits that everything is reported again
-	synced     int64 // the version of the last SYNCED
-	first      int64 // where the coverage began, or -1, and in which epoch
+	lost       bool      // the open GAP permits that everything is reported again
+	synced     int64     // the version of the last SYNCED
+	relisted   time.Time // when the last list was reported as a whole
+	first      int64     // where the coverage began, or -1, and in which epoch
 	firstEpoch int
 	fold       map[types.UID]report
 	last       map[types.UID]int64 // the highest version of any report about the object
@@ -249,6 +251,7 @@ func (j *judgement) sync(c *cellState, i int, r report) {
 			c.excused = map[types.UID]bool{}
 		}
 		c.now.begun, c.now.open, c.now.blind, c.lost = true, false, false, false
+		c.relisted = r.At
 		if c.now.to, c.synced = to, to; c.first < 0 {
 			c.first, c.firstEpoch = to, c.now.epoch
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -100,6 +101,9 @@ func (j *judgement) checkEnd() {
 			j.enter(c, newest, max(end, c.now.to+1))
 		case !c.now.blind:
 			j.cover(c, newest, end, len(j.reports)-1)
+		}
+		if j.isDoubted(c.cell, time.Now()) {
+			continue
 		}
 		want := j.view.state(c.cell, newest, end)
 		for uid, r := range c.fold {

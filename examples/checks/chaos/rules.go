@@ -29,6 +29,14 @@ func (j *judgement) mayRestart(at time.Time) bool {
 	})
 }
 
+// isDoubted reports whether a client of ours may not have noticed a change at some time, because watches began with what
+// exists, and no list has been read since: it is still due.
+func (j *judgement) isDoubted(k cell, at time.Time) bool {
+	return j.subject.Ours && slices.ContainsFunc(j.faults, func(f fault) bool {
+		return f.Name == restartsWatches && at.After(f.From.Add(-5*time.Second)) && j.cell(k).relisted.Before(f.To)
+	})
+}
+
 // checkReal checks that an object and a version existed.
 func (j *judgement) checkReal(i int, r report, f *fact) {
 	switch {
@@ -91,7 +99,7 @@ func (j *judgement) checkRepeats() {
 		}
 		at, found := upTo[r.Worker]
 		switch {
-		case before == run || j.subject.Chained:
+		case before == run || j.subject.Chained && !j.staysBehind():
 			j.violate(&j.verdict.Repeats, i, r.UID, "it was reported before, in run %d", before)
 		case found && r.ResourceVersion != "" && identityOf(r).version <= at && r.Kind != deleted:
 			j.violate(&j.verdict.Repeats, i, r.UID, "it was reported in run %d, and %d was committed before run %d",
@@ -114,7 +122,7 @@ func (j *judgement) checkDue() {
 				continue
 			}
 			counted[k] = true
-			if j.subject.Coalesces || j.wasReported(f) {
+			if j.subject.Coalesces || j.wasReported(f) || j.isDoubted(d.cell, f.At) {
 				continue
 			}
 			j.verdict.ChangesMissed++
