@@ -30,7 +30,8 @@ func (m Memory) Doubts() error {
 	return m.server.evidence
 }
 
-// Blind is why it can't list all objects, while watches are silent. It is nil if it can, as far as is known.
+// Blind is why it may have more than watches send: they are silent, and a whole list fails or shows changes. It is nil
+// if it does not, as far as is known.
 func (s Server) Blind() error { return s.blind }
 
 // suspect notes that its versions don't prove anything.
