@@ -2,15 +2,18 @@ package discovery_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
@@ -30,7 +33,7 @@ func (f *refusing) respond(w http.ResponseWriter, r *http.Request) bool {
 	}
 	f.times--
 	w.Header().Set("Content-Type", "text/html")
-	if f.body[0] == '{' {
+	if strings.HasPrefix(f.body, "{") {
 		w.Header().Set("Content-Type", "application/json")
 	}
 	w.WriteHeader(f.code)
@@ -51,7 +54,10 @@ func TestFirstAnswerIsNotFinal(t *testing.T) {
 		{refusing{"/api", 1, 401, status}, nil, "401, then accepted"},
 		{refusing{"/api", 2, 401, status}, nil, "twice"},
 		{refusing{"/api", 3, 401, status}, apierrors.IsUnauthorized, "credentials that are wrong"},
+		{refusing{"/api", 2, 401, strings.Replace(status, `,"code":401`, "", 1)}, nil, "401 without a code"},
 		{refusing{"/api", 1, 404, page}, nil, "a gateway's 404 for the core group"},
+		{refusing{"/api", 2, 404, ""}, nil, "a 404 without a body"},
+		{refusing{"/api", 2, 404, strings.Repeat(page, 100_000)}, nil, "a page of 1.5 MB"},
 		{refusing{"/api", 2, 403, page}, nil, "a gateway's 403"},
 		{refusing{"/apis", 2, 400, `{"error":"no"}`}, nil, "a gateway's 400"},
 		{refusing{"/api", -1, 404, page}, nobody, "a gateway that knows no way to the server"},
@@ -59,17 +65,52 @@ func TestFirstAnswerIsNotFinal(t *testing.T) {
 		{refusing{"/apis", -1, 403, page}, apierrors.IsForbidden, "a gateway that refuses"},
 	} {
 		for _, legacy := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, legacy: %v", tt.why, legacy), func(t *testing.T) {
+				t.Parallel() // because each waits before it tries again
+				s := newAPIServer(t, cluster()...)
+				f := tt.refusing
+				s.change(func() { s.legacy, s.respond = legacy, f.respond })
+				r := discovery.NewResolver(newClient(t, s.config), -1)
+				pod, err := r.Resolve(t.Context(), ref(t, "pods"))
+				var unavailable *discovery.UnavailableError
+				switch {
+				case tt.is == nil && (err != nil || pod.Kind != "Pod"):
+					t.Errorf("got %v, %v", pod, err)
+				case tt.is != nil && (!errors.As(err, &unavailable) || !tt.is(err)):
+					t.Errorf("got %v, want an UnavailableError", err)
+				}
+			})
+		}
+	}
+}
+
+// TestForbiddenDiscoverySaysWhy: the server's own sentence, at once.
+func TestForbiddenDiscoverySaysWhy(t *testing.T) {
+	const jane = `User "jane" cannot get path`
+	for _, path := range []string{"/api", "/apis", "/apis/apps/v1"} {
+		for _, contentType := range []string{"application/json", "text/plain", ""} {
 			s := newAPIServer(t, cluster()...)
-			f := tt.refusing
-			s.change(func() { s.legacy, s.respond = legacy, f.respond })
-			r := discovery.NewResolver(newClient(t, s.config), -1)
-			pod, err := r.Resolve(t.Context(), ref(t, "pods"))
-			var unavailable *discovery.UnavailableError
-			switch {
-			case tt.is == nil && (err != nil || pod.Kind != "Pod"):
-				t.Errorf("%s, legacy: %v: got %v, %v", tt.why, legacy, pod, err)
-			case tt.is != nil && (!errors.As(err, &unavailable) || !tt.is(err)):
-				t.Errorf("%s, legacy: %v: got %v, want an UnavailableError", tt.why, legacy, err)
+			asked := 0
+			s.legacy = true
+			s.respond = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != path {
+					return false
+				}
+				asked++
+				w.Header().Set("Content-Type", contentType)
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
+					`"message":"forbidden: User \"jane\" cannot get path","reason":"Forbidden","details":{},"code":403}`)
+				return true
+			}
+			for name, c := range map[string]clientdiscovery.DiscoveryInterface{
+				"client-go": s.client, "NewClient": newClient(t, s.config),
+			} {
+				asked = 0
+				_, err := discovery.NewResolver(c, -1).Resolve(t.Context(), ref(t, "deployments.apps"))
+				if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), jane) || asked != 1 {
+					t.Errorf("%s, %s as %q: %d requests, %v; want one, and %s", name, path, contentType, asked, err, jane)
+				}
 			}
 		}
 	}
@@ -82,7 +123,10 @@ func TestGatewayRemovesNothing(t *testing.T) {
 	for _, legacy := range []bool{false, true} {
 		for _, path := range []string{"/api", "/apis", ""} {
 			for _, code := range []int{400, 403, 404, 410} {
-				for _, body := range []string{"<html>no</html>", `{"error":"no"}`, "404 page not found\n"} {
+				for _, body := range []string{"<html>no</html>", `{"error":"no"}`, "404 page not found\n", "",
+					strings.Repeat("<p>no</p>", 200_000), strings.Replace(status404, "v1", "gateway.io/v1", 1),
+					status404, // the server has had the document, so it is another one's
+				} {
 					synctest.Test(t, func(t *testing.T) {
 						srv := streamtest.NewServer(pods, widgets)
 						defer srv.Close()
