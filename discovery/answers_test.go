@@ -100,7 +100,7 @@ func TestForbiddenDiscoverySaysWhy(t *testing.T) {
 				w.Header().Set("Content-Type", contentType)
 				w.WriteHeader(http.StatusForbidden)
 				_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
-					`"message":"forbidden: User \"jane\" cannot get path","reason":"Forbidden","details":{},"code":403}`)
+					`"message":"forbidden: User \"jane\" cannot get path","reason":"Forbidden","code":403}`)
 				return true
 			}
 			for name, c := range map[string]clientdiscovery.DiscoveryInterface{
@@ -109,7 +109,8 @@ func TestForbiddenDiscoverySaysWhy(t *testing.T) {
 				asked = 0
 				_, err := discovery.NewResolver(c, -1).Resolve(t.Context(), ref(t, "deployments.apps"))
 				if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), jane) || asked != 1 {
-					t.Errorf("%s, %s as %q: %d requests, %v; want one, and %s", name, path, contentType, asked, err, jane)
+					t.Errorf("%s, %s as %q: %d requests, %v; want one, and %s", name, path, contentType, asked,
+						err, jane)
 				}
 			}
 		}
