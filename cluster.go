@@ -24,7 +24,7 @@ import (
 // the namespace kube-system, and the URL and CA certificates of the configuration. If the caller may not read the
 // namespace (403), or it does not exist (404), the identity is the URL and the certificates alone, which may change.
 // Any other failure is an error, also a redirect to another scheme, host or port. After a 401, and after a refusal
-// (4xx) that is no Status of an API server, it tries twice more within 0.6 s.
+// (4xx) that is no Status of an API server as discovery.NewClient has it, it tries twice more within 0.6 s.
 //
 // A rest.Config.Timeout of 0 means 32 s. It bounds the request with all its retries: client-go obeys a Retry-After
 // within that time. A longer one is an error at once, which says how long the server asks to wait.

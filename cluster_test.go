@@ -50,6 +50,12 @@ func TestCluster(t *testing.T) {
 		{404, "404 page not found", "", nil, "a server without the core group has an address, too"},
 		{403, "<html>no</html>", "", apierrors.IsForbidden, "a gateway's page says nothing of the cluster"},
 		{404, `{"error":"no backend"}`, "", apierrors.IsNotFound, "neither does JSON that is no Status"},
+		{403, strings.Repeat("<p>no</p>", 200_000), "", apierrors.IsForbidden, "nor a page of 1.8 MB"},
+		{404, strings.Repeat(" ", 2<<20), "", apierrors.IsNotFound, "nor two megabytes of nothing"},
+		{404, "", "", apierrors.IsNotFound, "nor an answer without a body"},
+		{403, strings.Replace(fmt.Sprintf(failure, "Forbidden", 403), "v1", "gateway.io/v1", 1), "",
+			apierrors.IsForbidden, "nor a Status of a gateway's own API"},
+		{404, fmt.Sprintf(failure, "Forbidden", 403), "", apierrors.IsNotFound, "nor a Status with another code"},
 		{500, fmt.Sprintf(failure, "InternalError", 500), "", apierrors.IsInternalError,
 			"a failing server must not be taken for another cluster"},
 	}
@@ -58,7 +64,7 @@ func TestCluster(t *testing.T) {
 			if r.URL.Path != "/behind/api/v1/namespaces/kube-system" {
 				t.Errorf("unexpected request for %s", r.URL)
 			}
-			if w.Header().Set("Content-Type", "application/json"); tt.body[0] != '{' {
+			if w.Header().Set("Content-Type", "application/json"); !strings.HasPrefix(tt.body, "{") {
 				w.Header().Set("Content-Type", "text/plain")
 			}
 			w.WriteHeader(tt.code)

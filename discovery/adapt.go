@@ -12,6 +12,8 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
 
 // withContext returns c with methods that take a context, and a function that empties c's own cache. Unlike client-go's
@@ -32,8 +34,8 @@ func withContext(
 	return clientdiscovery.ToDiscoveryInterfaceWithContext(c), invalidate
 }
 
-// checked returns a client like c that refuses what is no discovery document, or c itself if it does so already, or if
-// it is not one of client-go's: what another client returns has to be right.
+// checked returns a client like c that refuses what is no discovery document, and what is no refusal of an API server,
+// or c itself if it does so already, or if it is not one of client-go's: what another client returns has to be right.
 func checked(c clientdiscovery.DiscoveryInterface) clientdiscovery.DiscoveryInterface {
 	given, isPlain := c.(*clientdiscovery.DiscoveryClient)
 	if !isPlain && !caches(c) || isPlain && given == nil {
@@ -53,7 +55,7 @@ func checked(c clientdiscovery.DiscoveryInterface) clientdiscovery.DiscoveryInte
 	if checks(hc.Transport) {
 		return c
 	}
-	hc.Transport = &documentTransport{hc.Transport}
+	hc.Transport = &documentTransport{guard.RefuseGateways(hc.Transport)}
 	content := rest.ClientContentConfig{ // JSON
 		GroupVersion: metav1.SchemeGroupVersion,
 		Negotiator:   runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), metav1.SchemeGroupVersion),

@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
@@ -30,7 +32,7 @@ func (f *refusing) respond(w http.ResponseWriter, r *http.Request) bool {
 	}
 	f.times--
 	w.Header().Set("Content-Type", "text/html")
-	if f.body[0] == '{' {
+	if strings.HasPrefix(f.body, "{") {
 		w.Header().Set("Content-Type", "application/json")
 	}
 	w.WriteHeader(f.code)
@@ -51,7 +53,10 @@ func TestFirstAnswerIsNotFinal(t *testing.T) {
 		{refusing{"/api", 1, 401, status}, nil, "401, then accepted"},
 		{refusing{"/api", 2, 401, status}, nil, "twice"},
 		{refusing{"/api", 3, 401, status}, apierrors.IsUnauthorized, "credentials that are wrong"},
+		{refusing{"/api", 2, 401, strings.Replace(status, `,"code":401`, "", 1)}, nil, "401 without a code"},
 		{refusing{"/api", 1, 404, page}, nil, "a gateway's 404 for the core group"},
+		{refusing{"/api", 2, 404, ""}, nil, "a 404 without a body"},
+		{refusing{"/api", 2, 404, strings.Repeat(page, 100_000)}, nil, "a page of 1.5 MB"},
 		{refusing{"/api", 2, 403, page}, nil, "a gateway's 403"},
 		{refusing{"/apis", 2, 400, `{"error":"no"}`}, nil, "a gateway's 400"},
 		{refusing{"/api", -1, 404, page}, nobody, "a gateway that knows no way to the server"},
@@ -78,6 +83,39 @@ func TestFirstAnswerIsNotFinal(t *testing.T) {
 	}
 }
 
+// TestForbiddenDiscoverySaysWhy: the server's own sentence, at once.
+func TestForbiddenDiscoverySaysWhy(t *testing.T) {
+	const jane = `User "jane" cannot get path`
+	for _, path := range []string{"/api", "/apis", "/apis/apps/v1"} {
+		for _, contentType := range []string{"application/json", "text/plain", ""} {
+			s := newAPIServer(t, cluster()...)
+			asked := 0
+			s.legacy = true
+			s.respond = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != path {
+					return false
+				}
+				asked++
+				w.Header().Set("Content-Type", contentType)
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
+					`"message":"forbidden: User \"jane\" cannot get path","reason":"Forbidden","code":403}`)
+				return true
+			}
+			for name, c := range map[string]clientdiscovery.DiscoveryInterface{
+				"client-go": s.client, "NewClient": newClient(t, s.config),
+			} {
+				asked = 0
+				_, err := discovery.NewResolver(c, -1).Resolve(t.Context(), ref(t, "deployments.apps"))
+				if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), jane) || asked != 1 {
+					t.Errorf("%s, %s as %q: %d requests, %v; want one, and %s", name, path, contentType, asked,
+						err, jane)
+				}
+			}
+		}
+	}
+}
+
 // answer answers a request without a network.
 func (s *apiServer) answer(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
@@ -94,7 +132,10 @@ func TestGatewayRemovesNothing(t *testing.T) {
 	for _, legacy := range []bool{false, true} {
 		for _, path := range []string{"/api", "/apis", ""} {
 			for _, code := range []int{400, 403, 404, 410} {
-				for _, body := range []string{"<html>no</html>", `{"error":"no"}`, "404 page not found\n"} {
+				for _, body := range []string{"<html>no</html>", `{"error":"no"}`, "404 page not found\n", "",
+					strings.Repeat("<p>no</p>", 200_000), strings.Replace(status404, "v1", "gateway.io/v1", 1),
+					status404, // the server has had the document, so it is another one's
+				} {
 					synctest.Test(t, func(t *testing.T) {
 						srv := streamtest.NewServer(pods, widgets)
 						defer srv.Close()

@@ -28,14 +28,18 @@ import (
 //
 // The client refuses redirects to another scheme, host or port, because client-go would send the credentials there.
 //
-// A refusal (4xx) that is no Status of an API server is a gateway's, and never means that something is not served. Only
-// 401 and Go's plain "404 page not found", with which API servers answer paths that they don't have, need no Status.
+// A refusal (4xx) that is no Status of an API server is a gateway's, and never means that something is not served. A
+// Status has the kind Status, the apiVersion v1, and the code of the answer, or at least a reason and no code; it has
+// at most 1 MiB, and the error has its message. With 404, two other bodies are the word of an API server that doesn't
+// have the path: Go's plain "404 page not found", and a list of paths. No 404 is believed for /api and /apis after the
+// client has read them: a server that loses its core group is Unknown to this client.
 //
 // A cfg.Timeout of 0 means 32 s, client-go's default for discovery. It bounds a request with all its retries: client-go
 // obeys a Retry-After within that time. A longer one is an error at once, which says how long the server asks to wait.
 //
 // The client refuses answers that succeed without being the document that was requested ({}, a Status, another kind or
-// version): they are errors, never an absence of types.
+// version, a version that is twice), whatever their Content-Encoding is: they are errors, never an absence of types. A
+// document of the right kind whose list is empty or null is an absence.
 //
 // NewClient fails only if cfg is nil or invalid.
 func NewClient(cfg *rest.Config) (clientdiscovery.DiscoveryInterface, error) {

@@ -69,7 +69,7 @@ func (s *etagServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case s.proxy.status > 0:
 		code, body = s.proxy.status, nil
 	case r.URL.Path == s.proxy.notFound:
-		code, body = http.StatusNotFound, nil
+		code, body = http.StatusNotFound, []byte("404 page not found\n")
 	case s.proxy.truncate:
 		body = append(body, "          "...)
 	}

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
 
 	apidiscovery "k8s.io/api/apidiscovery/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/gvrwatch/gvrwatch/internal/guard"
@@ -25,32 +26,35 @@ type documentTransport struct{ next http.RoundTripper }
 func (t *documentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(r)
 	wanted, ok := documentAt(r.URL.Path)
-	if err != nil || !ok || r.Method != http.MethodGet {
-		return response, err
-	}
-	problem := ""
-	switch code := response.StatusCode; {
-	case code == http.StatusNotFound && response.Body != nil:
-		problem = wanted.missing(response)
-	case code < http.StatusOK || code > http.StatusPartialContent || response.Header.Get("Content-Encoding") != "":
-		return response, nil // client-go returns an error
-	default:
-		var body []byte
-		if body, err = io.ReadAll(response.Body); err == nil {
-			body, problem = wanted.check(body, response.Header.Get("Content-Type"))
-		}
-		_ = response.Body.Close()
-		response.Body = io.NopCloser(bytes.NewReader(body))
-	}
 	switch {
+	case !ok || r.Method != http.MethodGet:
+		return response, err
+	case apierrors.IsNotFound(err) && wanted.core && wanted.groupVersion != "":
+		// client-go takes it for an empty core group.
+		return nil, invalidDocument(r, "404 Not Found, although the server lists the version")
 	case err != nil:
+		return nil, err
+	}
+	if response.StatusCode < http.StatusOK || response.StatusCode > http.StatusPartialContent {
+		return response, nil // client-go returns an error
+	}
+	// Whatever the Content-Encoding is: client-go doesn't heed it, and net/http has removed that which it has decoded.
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil {
 		// Not a bare io.EOF: client-go would repeat the request at once.
 		return nil, fmt.Errorf("reading the discovery document: %w", err)
-	case problem != "":
-		_ = response.Body.Close()
-		return nil, guard.Refused(fmt.Sprintf("invalid discovery document %s: %s", quoted(r.URL.Path), problem))
 	}
+	body, problem := wanted.check(body, response.Header.Get("Content-Type"))
+	if problem != "" {
+		return nil, invalidDocument(r, problem)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
 	return response, nil
+}
+
+func invalidDocument(r *http.Request, problem string) error {
+	return guard.Refused(fmt.Sprintf("invalid discovery document %s: %s", quoted(r.URL.Path), problem))
 }
 
 func (t *documentTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
@@ -83,19 +87,6 @@ func documentAt(path string) (wantedDocument, bool) {
 	return wantedDocument{}, false
 }
 
-// missing returns what is wrong with a 404. client-go takes it for an empty core group, as that of an aggregated API
-// server.
-func (w wantedDocument) missing(response *http.Response) string {
-	contentType, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	switch {
-	case w.core && w.groupVersion != "":
-		return "404 Not Found, although the server lists the version"
-	case contentType == "text/html":
-		return "404 Not Found with text/html: must be the answer of a Kubernetes API server"
-	}
-	return ""
-}
-
 // anyDocument has what distinguishes the discovery documents.
 type anyDocument struct {
 	metav1.TypeMeta // embedded because it is part of the document
@@ -116,7 +107,7 @@ func (w wantedDocument) check(body []byte, contentType string) (_ []byte, proble
 		return nil, fmt.Sprintf("it has %d bytes and is not a discovery document in JSON: %v", len(body), err)
 	}
 	kind, apiVersion, members := "APIGroupList", "v1", d.Groups.members()
-	problem = w.groupProblem(d.Groups.all)
+	problem = w.groupProblem(d.Groups.all, false)
 	switch {
 	case w.groupVersion != "":
 		kind, members, problem = "APIResourceList", d.Resources.members(), ""
@@ -125,7 +116,7 @@ func (w wantedDocument) check(body []byte, contentType string) (_ []byte, proble
 		}
 	case isAggregated(contentType):
 		kind, apiVersion, members = "APIGroupDiscoveryList", aggregatedVersion, d.Items.members()
-		problem = w.groupProblem(d.Items.all)
+		problem = w.groupProblem(d.Items.all, true)
 	case w.core:
 		kind, members, problem = "APIVersions", d.Versions.members(), versionProblem(d.Versions.all)
 	}
@@ -138,21 +129,28 @@ func (w wantedDocument) check(body []byte, contentType string) (_ []byte, proble
 		return nil, fmt.Sprintf("invalid apiVersion %s of an %s: must be %s", quoted(d.APIVersion), kind, apiVersion)
 	case members < 0:
 		return nil, fmt.Sprintf("invalid %s: it has no list", kind)
-	case problem == "" && slices.ContainsFunc(d.Items.all, listedGroup.lacksKind):
-		return withKinds(body), ""
+	case problem == "" && slices.ContainsFunc(d.Items.all, listedGroup.lossy):
+		return lossless(body), ""
 	}
 	return body, problem
 }
 
-// withKinds gives the resources that have no kind an empty one. Without, client-go drops them, and they would seem to
-// be gone. A kube-apiserver lists such a resource if only its subresources are served.
-func withKinds(body []byte) []byte {
+// lossless returns a document of which client-go drops nothing that would then seem to be gone.
+//
+//   - A resource without a kind gets an empty one. A kube-apiserver lists such a resource if only its subresources are
+//     served.
+//   - A version of another freshness than Current becomes a Stale one. No freshness is as good as Current.
+func lossless(body []byte) []byte {
 	var list apidiscovery.APIGroupDiscoveryList
 	if json.Unmarshal(body, &list) != nil {
 		return body // so that client-go returns the error
 	}
 	for _, g := range list.Items {
-		for _, v := range g.Versions {
+		for j := range g.Versions {
+			v := &g.Versions[j]
+			if isStale(v.Freshness) {
+				v.Freshness = apidiscovery.DiscoveryFreshnessStale
+			}
 			for i := range v.Resources {
 				if r := &v.Resources[i]; r.ResponseKind == nil || *r.ResponseKind == (metav1.GroupVersionKind{}) {
 					r.ResponseKind = &metav1.GroupVersionKind{Group: g.Name, Version: v.Version}
@@ -166,6 +164,10 @@ func withKinds(body []byte) []byte {
 	return body
 }
 
+func isStale(f apidiscovery.DiscoveryFreshness) bool {
+	return f != "" && f != apidiscovery.DiscoveryFreshnessCurrent
+}
+
 // isAggregated reports whether client-go will decode an APIGroupDiscoveryList.
 func isAggregated(contentType string) bool {
 	gvk := metav1.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
@@ -176,16 +178,22 @@ func isAggregated(contentType string) bool {
 
 // listedGroup is a group in a list, in either form.
 type listedGroup struct {
-	Name     string
-	Metadata struct{ Name string }
+	Name     string                // in an APIGroupList
+	Metadata struct{ Name string } // in an APIGroupDiscoveryList
 	Versions []struct {
-		Version   string
-		Resources []struct{ ResponseKind struct{ Kind string } }
+		Version      string
+		GroupVersion string // in an APIGroupList
+		Freshness    apidiscovery.DiscoveryFreshness
+		Resources    []struct{ ResponseKind struct{ Kind string } }
 	}
 }
 
-func (g listedGroup) lacksKind() bool {
+// lossy reports whether client-go would drop a part of g.
+func (g listedGroup) lossy() bool {
 	for _, v := range g.Versions {
+		if isStale(v.Freshness) {
+			return true
+		}
 		for _, r := range v.Resources {
 			if r.ResponseKind.Kind == "" {
 				return true
@@ -195,17 +203,29 @@ func (g listedGroup) lacksKind() bool {
 	return false
 }
 
-// groupProblem returns what is wrong with groups. A group without a name may be any group.
-func (w wantedDocument) groupProblem(groups []listedGroup) string {
+// groupProblem returns what is wrong with groups. A group without a name may be any group. Of a version that is twice
+// in an APIGroupDiscoveryList, client-go would keep the resources of the last one only.
+func (w wantedDocument) groupProblem(groups []listedGroup, aggregated bool) string {
+	seen := map[schema.GroupVersion]bool{}
 	for i, g := range groups {
-		name := g.Name + g.Metadata.Name
+		name := g.Name
+		if aggregated {
+			name = g.Metadata.Name
+		}
 		if w.core != (name == "") {
 			return fmt.Sprintf("invalid name %s of group %d: must be that of a group of this path", quoted(name), i)
 		}
 		for _, v := range g.Versions {
-			if v.Version == "" {
+			gv := schema.GroupVersion{Group: name, Version: v.Version}
+			switch {
+			case v.Version == "":
 				return fmt.Sprintf("group %s has a version without a name", quoted(name))
+			case v.GroupVersion != "" && v.GroupVersion != gv.String():
+				return fmt.Sprintf("invalid groupVersion %s: must be %s", quoted(v.GroupVersion), quoted(gv.String()))
+			case aggregated && seen[gv]:
+				return fmt.Sprintf("it has version %s twice", quoted(gv.String()))
 			}
+			seen[gv] = true
 		}
 	}
 	return ""
@@ -232,8 +252,8 @@ func (e *elements[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &e.all)
 }
 
-// members returns how many there are, or -1 if the list is missing. A list that is null is empty: encoding/json writes
-// an empty one so.
+// members returns how many there are, or -1 if the list is missing. A list that is null is as empty as one without
+// elements: encoding/json writes an empty one so, and the API conventions make no difference.
 func (e *elements[T]) members() int {
 	if !e.present {
 		return -1

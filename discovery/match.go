@@ -15,7 +15,8 @@ import (
 // name (k8s.io/client-go/restmapper/shortcut.go) and a kind last, which is only read in lower case until then: as the
 // singular that it usually is. A kind ranks with the plurals here, so that no plural takes it from another type.
 const (
-	byName = iota // the plural, the singular or the kind
+	byFullName = iota // the group, the version and the plural, as [gvr.Resource.Ref] has it
+	byName            // the plural, the singular or the kind
 	byShortName
 	byListKind
 	noMatch
@@ -24,10 +25,10 @@ const (
 // resolve returns the one resource that ref names, by the rules of [Resolver.Resolve].
 func (c *catalog) resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
 	within := func(gv schema.GroupVersion) bool { return inScope(ref, gv) }
-	candidates, unread := c.candidates(ref.Name, within), c.unavailable(ref, within)
+	candidates, unread := c.candidates(ref, within), c.unavailable(ref, within)
 	if len(candidates) == 0 && unread == nil && isPrefix(ref) {
 		within = func(gv schema.GroupVersion) bool { return strings.HasPrefix(gv.Group, ref.Group) }
-		candidates, unread = c.candidates(ref.Name, within), c.unavailable(ref, within)
+		candidates, unread = c.candidates(ref, within), c.unavailable(ref, within)
 	}
 	if len(candidates) == 0 {
 		if unread != nil {
@@ -48,14 +49,17 @@ func (c *catalog) resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error
 	return gvr.Resource{}, &AmbiguousError{Ref: ref, Candidates: candidates}
 }
 
-// candidates returns the resources that match name best, each in one version: built-in ones if there are any, those of
+// candidates returns the resources that match ref best, each in one version: built-in ones if there are any, those of
 // the core group first, as kubectl has it ("pods" is also in metrics.k8s.io), and the others in the server's order.
-func (c *catalog) candidates(name string, within func(schema.GroupVersion) bool) []gvr.Resource {
+func (c *catalog) candidates(ref gvr.Ref, within func(schema.GroupVersion) bool) []gvr.Resource {
 	var found []gvr.Resource
 	seen := map[schema.GroupResource]bool{}
 	best, isBuiltIn := noMatch, false
 	for _, r := range c.resources {
-		rank := match(name, r)
+		rank := match(ref.Name, r)
+		if ref == r.Ref() {
+			rank = byFullName
+		}
 		if rank == noMatch || !within(r.GroupVersion()) {
 			continue
 		}

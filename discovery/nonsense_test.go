@@ -64,6 +64,21 @@ var nonsenses = []nonsense{
 		"invalid name", "a group without a name"},
 	{"/apis", aggregated, `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[` +
 		`{"metadata":{"name":"example.com"},"versions":[null]}]}`, false, "a version without a name", "a null version"},
+	{"/apis", aggregated, aggregatedGroups(`{"name":"apps","versions":[]}`), false, "invalid name",
+		"the name of a group where another form has it"},
+	{"/apis", plainJSON, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"metadata":{"name":"apps"},"versions":` +
+		`[{"groupVersion":"apps/v1","version":"v1"}]}]}`, true, "invalid name", "the same in the other form"},
+	{"/apis", plainJSON, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"batch","versions":` +
+		`[{"groupVersion":"apps/v1","version":"v1"}]}]}`, true, `invalid groupVersion "apps/v1"`,
+		"a version of another group"},
+	{"/apis", aggregated, aggregatedGroups(apps(deployments), apps("")), false, `version "apps/v1" twice`,
+		"client-go keeps the last of two groups"},
+	{"/apis", aggregated, aggregatedGroups(apps(""), apps(deployments)), false, `version "apps/v1" twice`,
+		"so it is if that has more"},
+	{"/apis", aggregated, aggregatedGroups(`{"metadata":{"name":"apps"},"versions":[{"version":"v1","resources":[` +
+		deployments + `]},{"version":"v1"}]}`), false, `version "apps/v1" twice`, "and the last of two versions"},
+	{"/apis", aggregated, aggregatedGroups(`{"metadata":{"name":"apps"},"versions":[{"version":"v1","freshness":` +
+		`"stale"}]}`), false, "stale", "a freshness that client-go doesn't know"},
 	{"/api", plainJSON, `{}`, false, `invalid kind "": must be APIVersions`, "the core group"},
 	{"/api", plainJSON, `{"kind":"APIVersions","versions":[""]}`, true, "a version without a name", "an empty version"},
 	{"/api", aggregated, `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[` +
@@ -92,6 +107,17 @@ var nonsenses = []nonsense{
 		"no kind, as aggregated"},
 }
 
+const deployments = `{"resource":"deployments","responseKind":{"kind":"Deployment"},"verbs":["list","watch"]}`
+
+func apps(resources string) string {
+	return `{"metadata":{"name":"apps"},"versions":[{"version":"v1","resources":[` + resources + `]}]}`
+}
+
+func aggregatedGroups(groups ...string) string {
+	return `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[` +
+		strings.Join(groups, ",") + `]}`
+}
+
 func TestNonsenseIsNeverAbsence(t *testing.T) {
 	clients := map[string]func(*apiServer) clientdiscovery.DiscoveryInterface{
 		"client-go": func(s *apiServer) clientdiscovery.DiscoveryInterface { return s.client },
@@ -106,18 +132,22 @@ func TestNonsenseIsNeverAbsence(t *testing.T) {
 				t.Parallel()
 				s := newAPIServer(t, cluster()[:2]...)
 				s.legacy = tt.legacy
-				testNonsense(t, s, discovery.NewResolver(client(s), 0), tt)
+				encoding := []string{"", "identity", "br"}[i%3]
+				testNonsense(t, s, discovery.NewResolver(client(s), 0), tt, encoding)
 			})
 		}
 	}
 }
 
-func testNonsense(t *testing.T, s *apiServer, r *discovery.Resolver, tt nonsense) {
+func testNonsense(t *testing.T, s *apiServer, r *discovery.Resolver, tt nonsense, encoding string) {
 	answer := func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != tt.path {
 			return false
 		}
 		w.Header().Set("Content-Type", tt.contentType)
+		if encoding != "" {
+			w.Header().Set("Content-Encoding", encoding)
+		}
 		_, _ = w.Write([]byte(tt.body))
 		return true
 	}
@@ -157,31 +187,48 @@ func testNonsense(t *testing.T, s *apiServer, r *discovery.Resolver, tt nonsense
 // client-go takes these for a server without a core group.
 func TestCoreGroupIsNotGoneWithoutAnAnswerOfTheServer(t *testing.T) {
 	tests := []struct {
-		path, contentType string
-		legacy            bool
-		want, why         string
+		path, body string
+		legacy     bool
+		want, why  string
 	}{
-		{"/api", plainJSON, false, "[]", "an aggregated API server has no core group"},
-		{"/api", "text/html; charset=utf-8", false, "unavailable", "a gateway answers"},
-		{"/api/v1", plainJSON, true, "unavailable", "the server lists the version"},
+		{"/api", "404 page not found\n", false, "[]", "an aggregated API server has no core group"},
+		{"/api", `{"paths":["/apis","/healthz"]}`, false, "[]", "or says so in this way"},
+		{"/api", status404, false, "[]", "or with a Status"},
+		{"/api", "", false, "unavailable", "no API server answers without a body"},
+		{"/api", "<html>no</html>", false, "unavailable", "a gateway's page"},
+		{"/api", strings.Repeat("<p>no</p>", 200_000), false, "unavailable", "a page of 1.8 MB"},
+		{"/api", `{"message":"no Route matched"}`, false, "unavailable", "a gateway's JSON"},
+		{"/api", strings.Replace(status404, "v1", "gateway.io/v1", 1), false, "unavailable", "a gateway's Status"},
+		{"/api", strings.Replace(status404, "404", "500", 1), false, "unavailable", "a Status with another code"},
+		{"/api/v1", "404 page not found\n", true, "unavailable", "the server lists the version"},
+		{"/api/v1", status404, true, "unavailable", "the same with a Status"},
 	}
 	for _, tt := range tests {
-		s := newAPIServer(t, cluster()[0])
-		s.legacy = tt.legacy
-		s.respond = func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path == tt.path {
-				w.Header().Set("Content-Type", tt.contentType)
-				w.WriteHeader(http.StatusNotFound)
+		t.Run(tt.path+" "+tt.why, func(t *testing.T) {
+			t.Parallel() // because each waits before it tries again
+			s := newAPIServer(t, cluster()[0])
+			s.legacy = tt.legacy
+			s.respond = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == tt.path {
+					w.WriteHeader(http.StatusNotFound)
+					_, _ = w.Write([]byte(tt.body))
+				}
+				return r.URL.Path == tt.path
 			}
-			return r.URL.Path == tt.path
-		}
-		resources, err := discovery.NewResolver(s.client, 0).Watchables(t.Context())
-		got := fmt.Sprint(resources)
-		if err != nil {
-			got = "unavailable"
-		}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", tt.why, err, diff)
-		}
+			for name, c := range map[string]clientdiscovery.DiscoveryInterface{
+				"client-go": s.client, "NewClient": newClient(t, s.config),
+			} {
+				resources, err := discovery.NewResolver(c, 0).Watchables(t.Context())
+				got := fmt.Sprint(resources)
+				if err != nil {
+					got = "unavailable"
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("%s, %s: %v (-want +got):\n%s", name, tt.why, err, diff)
+				}
+			}
+		})
 	}
 }
+
+const status404 = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`

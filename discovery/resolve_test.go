@@ -86,6 +86,48 @@ func TestResolveByEveryName(t *testing.T) {
 	})
 }
 
+// TestFullNameIsOneResource: whatever else has that name, Resource.Ref names the resource.
+func TestFullNameIsOneResource(t *testing.T) {
+	tests := []struct {
+		served []metav1.APIResource
+		names  map[string]string // what other spellings are
+		why    string
+	}{
+		{[]metav1.APIResource{
+			namespaced("Widgets", "", "A"), namespaced("WIDGETS", "", "B"), namespaced("widgets", "", "C"),
+		}, map[string]string{
+			"widgets": "ambiguous", "Widgets.example.com": "ambiguous", "wIDGETS.v1.example.com": "ambiguous",
+			"b.v1.example.com": "WIDGETS.v1.example.com",
+		}, "plurals that differ in case"},
+		{[]metav1.APIResource{namespaced("gadgets", "gadget", "Gadget"), namespaced("gadget", "odd", "Odd")},
+			map[string]string{
+				"gadget": "ambiguous", "Gadget.v1.example.com": "ambiguous", "odd": "gadget.v1.example.com",
+				"gadgets": "gadgets.v1.example.com",
+			}, "a plural that is the singular and the kind of another type"},
+		{[]metav1.APIResource{namespaced("odd", "odd", "Odd"), namespaced("odder", "", "ODD", "odd")},
+			map[string]string{"odd": "ambiguous", "odder.v1.example.com": "odder.v1.example.com"},
+			"a plural that is the kind and the short name of another type"},
+	}
+	for _, tt := range tests {
+		core := group{"", []version{{"v1", nil}}}
+		custom := group{"example.com", []version{{"v1", tt.served}}}
+		eachFormatOf(t, []group{core, custom}, func(t *testing.T, s *apiServer) {
+			r := discovery.NewResolver(s.client, 0)
+			for _, served := range tt.served {
+				want := gvr.Ref{Group: "example.com", Version: "v1", Name: served.Name}
+				if got, err := r.Resolve(t.Context(), want); err != nil || got.Ref() != want {
+					t.Errorf("%s: %s is %v, %v", tt.why, want, got, err)
+				}
+			}
+			for name, want := range tt.names {
+				if diff := cmp.Diff(want, meaning(t, r, name)); diff != "" {
+					t.Errorf("%s: %s (-want +got):\n%s", tt.why, name, diff)
+				}
+			}
+		})
+	}
+}
+
 func TestResolveReturnsEveryField(t *testing.T) {
 	eachFormat(t, func(t *testing.T, s *apiServer) {
 		want := gvr.Resource{

@@ -33,7 +33,7 @@ type Resolver struct {
 //
 // The Resolver has a cache of its own: it reads past client-go's memory and disk caches, as aggregated discovery, and
 // empties the cache of another caching c before each poll. Clients of client-go refuse answers that are no discovery
-// documents, as [NewClient] says; what another c returns must be right.
+// documents, and refusals of gateways, as [NewClient] says; what another c returns must be right.
 //
 // Resolve and Watchables reuse an answer of the server for cacheFor. Zero means one
 // minute; a negative value polls the server on every call.
@@ -62,7 +62,8 @@ func (r *Resolver) check() error {
 // can take "deploy", or make it ambiguous. Built-in are the groups of the kube-apiserver, and those without a dot.
 // Matches rank in this order: plural, singular or kind, then short name, then list kind. Among equal matches of
 // built-in types the core group takes precedence, then the server's order decides, as in kubectl. If several other
-// types match equally, the error is [*AmbiguousError].
+// types match equally, the error is [*AmbiguousError]. A plural with its group and version, as [gvr.Resource.Ref] has
+// it and in its own case, names that resource, whatever other names others have.
 //
 // A group without a dot may be how a group begins, if no group has exactly that name and the type:
 // "storageclasses.storage". Without a version, Resolve returns the group's preferred version or, if that lacks the

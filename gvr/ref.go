@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -122,15 +123,14 @@ func (r Ref) invalid() string {
 }
 
 // String returns a spelling that [ParseRef] parses back into the same Ref, with dots where they are unambiguous. For a
-// Ref that ParseRef cannot return, the text is readable but need not parse.
+// Ref that ParseRef cannot return, the text is readable but need not parse: what can't be printed is escaped as in Go.
 func (r Ref) String() string {
-	dotted := join(".", r.Name, r.Version, r.Group)
-	if r.Version == "" || kubeVersion.MatchString(r.Version) {
-		if parseDotted(dotted) == r {
-			return dotted
-		}
+	text, dotted := join("/", r.Group, r.Version, r.Name), join(".", r.Name, r.Version, r.Group)
+	if (r.Version == "" || kubeVersion.MatchString(r.Version)) && parseDotted(dotted) == r {
+		text = dotted
 	}
-	return join("/", r.Group, r.Version, r.Name)
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
 }
 
 // join joins the parts that are not empty.

@@ -107,6 +107,12 @@ func TestRefStringIsReadableForInvalidRefs(t *testing.T) {
 			t.Errorf("%+v has an empty String", r)
 		}
 	}
+	// A server may list any plural.
+	for name, want := range map[string]string{"a\nb": `a\nb.v1`, "\u202e": `\u202e.v1`, "ü\x00": `ü\x00.v1`} {
+		if diff := cmp.Diff(want, gvr.Ref{Version: "v1", Name: name}.String()); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", name, diff)
+		}
+	}
 }
 
 func FuzzParseRef(f *testing.F) {

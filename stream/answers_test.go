@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +99,16 @@ func TestGatewayRefusesNothing(t *testing.T) {
 				return respondJSON(code, map[string]any{"error": "no backend", "code": code})
 			}
 		},
+		"a page of 1.8 MB": func(code int) answer {
+			return func(*http.Request) (*http.Response, error) {
+				return respond(code, io.NopCloser(strings.NewReader(strings.Repeat("<p>no</p>", 200_000))))
+			}
+		},
+		"a Status with another code": func(code int) answer {
+			return func(*http.Request) (*http.Response, error) {
+				return respondJSON(code, failure(int32(code)+30, metav1.StatusReasonForbidden, 0))
+			}
+		},
 		"null": func(code int) answer {
 			return func(*http.Request) (*http.Response, error) { return respondJSON(code, nil) }
 		},
@@ -120,7 +132,14 @@ func TestGatewayRefusesNothing(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %d, %s", body, code, name), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						sc := &script{t: t, exchanges: exchanges, noProbes: true}
-						got := record(t, newStream(t, sc.client(), nil), 3*time.Minute)
+						client, err := stream.NewClient(&rest.Config{Host: "http://server", Transport: sc}, nil)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if body == "HTML" {
+							client = sc.client() // client-go's
+						}
+						got := record(t, newStream(t, client, nil), 3*time.Minute)
 						if diff := cmp.Diff([]string{"SYNCED 5", "ADDED a@7"}, got); diff != "" {
 							t.Errorf("(-want +got):\n%s", diff)
 						}

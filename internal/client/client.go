@@ -243,12 +243,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Header.Del("Retry-After")
 	}
 	switch c.from = c.formats.of(resp.Header.Get("Content-Type")); {
-	case c.from == nil || resp.Body == nil:
-		return resp, nil
-	case resp.StatusCode != http.StatusOK:
-		if c.from == c.formats.protobuf {
-			statusToJSON(resp)
-		}
+	case c.from == nil || resp.Body == nil, resp.StatusCode != http.StatusOK:
 		return resp, nil
 	case c.watch:
 		c.pipe = newPipe(c.from.format, resp.Body)

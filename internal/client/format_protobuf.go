@@ -1,12 +1,7 @@
 package client
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/binary"
-	"encoding/json"
-	"io"
-	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
@@ -95,28 +90,6 @@ func toUnstructured(m *metav1.PartialObjectMetadata) (*unstructured.Unstructured
 	m.ManagedFields = nil
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
 	return &unstructured.Unstructured{Object: content}, err
-}
-
-// statusToJSON replaces the Status of a failed request by the same Status in JSON, because client-go reads no other.
-func statusToJSON(resp *http.Response) {
-	body := resp.Body
-	data, err := io.ReadAll(body) // package guard has bounded it
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(data), failing{cmp.Or(err, io.EOF)}), body}
-	var status metav1.Status
-	o, _, err := metadataSerializers.Serializer.Decode(data, nil, &status)
-	if err != nil || o != runtime.Object(&status) {
-		return // client-go reports the code
-	}
-	text, err := json.Marshal(&status)
-	if err != nil {
-		return
-	}
-	_ = body.Close()
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
-	resp.Header.Set("Content-Type", runtime.ContentTypeJSON)
 }
 
 // lengthFrame finds the ends of frames whose first bytes have their length.

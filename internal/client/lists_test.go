@@ -105,28 +105,30 @@ func callsTheSame(t *testing.T, v variant, why string, a served, f calling) {
 }
 
 func TestCallsMatchClientGo(t *testing.T) {
-	const status = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no",` +
-		`"reason":"Conflict","details":{"name":"a","kind":"things","retryAfterSeconds":1},"code":409}`
+	status := func(code int) string {
+		return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no",`+
+			`"reason":"Conflict","details":{"name":"a","kind":"things","retryAfterSeconds":1},"code":%d}`, code)
+	}
 	list := `{"apiVersion":"example.com/v1","kind":"ThingList","metadata":{"resourceVersion":"7",` +
 		`"continue":"c"},"items":[` + thing + `,{"metadata":{"name":"b"}}]}`
 	for name, call := range calls {
 		same := func(why string, a served) { callsTheSame(t, nextVariant(), name+", "+why, a, call) }
-		for _, text := range []string{thing, list, status, "", "{}", "garbage", "null", `{"kind":"Thing"`} {
-			for _, code := range []int{200, 202, 204, 400, 404, 409, 410, 429, 500, 503} {
+		for _, code := range []int{200, 202, 204, 400, 404, 409, 410, 429, 500, 503} {
+			for _, text := range []string{thing, list, status(code), "", "{}", "garbage", "null", `{"kind":"Thing"`} {
 				same(fmt.Sprint(code), served{status: code, chunks: chunksOf(text)})
 			}
 		}
 		for _, kind := range []string{"", "text/plain", "application/json; charset=utf-8", "application/yaml",
 			"application/vnd.kubernetes.protobuf", "application/cbor", ";"} {
-			for code, text := range map[int]string{200: list, 404: status} {
+			for code, text := range map[int]string{200: list, 404: thing} { // a Status: see package guard
 				same(kind, served{status: code, header: map[string]string{"Content-Type": kind},
 					chunks: chunksOf(text)})
 			}
 		}
 		same("a Retry-After", served{status: 429, header: map[string]string{"Retry-After": "3"},
-			chunks: chunksOf(status)})
+			chunks: chunksOf(status(429))})
 		same("a Retry-After that is not a number", served{status: 503, header: map[string]string{"Retry-After": "soon"},
-			chunks: chunksOf(status)})
+			chunks: chunksOf(status(503))})
 		same("a warning", served{header: map[string]string{"Warning": `299 - "deprecated"`}, chunks: chunksOf(thing)})
 		same("a body that breaks off", served{chunks: chunksOf(thing[:50]),
 			end: errors.New("stream error: stream ID 7; INTERNAL_ERROR; received from peer")})

@@ -154,10 +154,14 @@ func TestProtobufWatchMatchesClientGo(t *testing.T) {
 func TestProtobufListMatchesClientGo(t *testing.T) {
 	list := decodetest.ListToProtobuf([]byte(`{"metadata":{"resourceVersion":"7","continue":"c",` +
 		`"remainingItemCount":3},"items":[` + pod + `,` + many(2000, pod+",") + pod + `]}`))
-	status := protobufEvent("ERROR", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired",`+
-		`"message":"the token has expired","code":410,"metadata":{"continue":"t"},"details":{"name":"a",`+
+	inProtobuf := func(status string) []byte {
+		event := protobufEvent("ERROR", status)
+		return event[bytes.Index(event, []byte("k8s\x00")):]
+	}
+	status := inProtobuf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired",` +
+		`"message":"the token has expired","code":410,"metadata":{"continue":"t"},"details":{"name":"a",` +
 		`"kind":"things","retryAfterSeconds":3,"causes":[{"reason":"r","message":"m","field":"f"}]}}`)
-	status = status[bytes.Index(status, []byte("k8s\x00")):]
+	forbidden := inProtobuf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
 	for _, tt := range []struct {
 		why  string
 		code int
@@ -172,7 +176,7 @@ func TestProtobufListMatchesClientGo(t *testing.T) {
 		{"garbage", 200, []byte("this is not protobuf")},
 		{"a Status instead of a list", 200, status},
 		{"the token has expired", 410, status},
-		{"forbidden", 403, status},
+		{"forbidden", 403, forbidden},
 		{"a text", 403, []byte("forbidden")},
 		{"no body", 500, nil},
 	} {

@@ -278,10 +278,12 @@ func TestHeadersMatchClientGo(t *testing.T) {
 		inSteps(t, variants()[0], "content type "+kind,
 			served{header: typed(kind), chunks: chunksOf(added+"\n", deleted)})
 	}
-	const status = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no",` +
-		`"reason":"Forbidden","details":{"kind":"things"},"code":403}`
 	for _, code := range []int{201, 204, 301, 400, 401, 403, 404, 410, 422, 429, 500, 502, 503, 504} {
-		for _, text := range []string{status, "", "Bad Gateway", added} {
+		// As text, package guard takes it for a Status, too.
+		status := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no",`+
+			`"reason":"Forbidden","details":{"kind":"things"},"code":%d}`, code)
+		inSteps(t, nextVariant(), fmt.Sprint(code, ", a Status"), served{status: code, chunks: chunksOf(status)})
+		for _, text := range []string{"", "Bad Gateway", added} {
 			inSteps(t, nextVariant(), fmt.Sprint(code), served{status: code, chunks: chunksOf(text)})
 			inSteps(t, nextVariant(), fmt.Sprint(code, ", no type"),
 				served{status: code, header: typed("text/plain"), chunks: chunksOf(text)})

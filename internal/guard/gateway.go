@@ -1,12 +1,10 @@
 package guard
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -23,9 +21,10 @@ import (
 // (k8s.io/apiserver, notfoundhandler), such as that of a group whose last CRD was deleted.
 const notServed = "404 page not found"
 
-// IsGateway reports whether err is a refusal (4xx) that is not the word of an API server: its body was no Status. A
-// gateway has answered, which is in trouble or knows no way to the server. The code and the reason that client-go makes
-// of such an answer say nothing about the resource.
+// IsGateway reports whether err is a refusal (4xx) that is not the word of an API server: its body was no Status, as a
+// transport of [Wrap] or [RefuseGateways] sees it, or without one, client-go. A gateway has answered, which is in
+// trouble or knows no way to the server. The code and the reason that client-go makes of such an answer say nothing
+// about the resource.
 func IsGateway(err error) bool {
 	if _, ok := errors.AsType[*gatewayError](err); ok {
 		return true
@@ -50,23 +49,28 @@ func isRefusal(code int) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError
 }
 
-// gatewayError is a refusal that is no Status.
+// gatewayError is a refusal that is not the word of an API server.
 type gatewayError struct {
-	code, bytes int
-	status      error // for the predicates of apierrors; nil for none
+	problem string
+	status  error // for the predicates of apierrors; nil for none
 }
 
 func (e *gatewayError) Error() string {
-	return fmt.Sprintf("the server, or a gateway before it, answered %d with %d bytes that are no Status",
-		e.code, e.bytes)
+	return "the server, or a gateway before it, answered " + e.problem
 }
 
 func (e *gatewayError) Unwrap() error { return e.status }
 
-// RefuseGateways returns a transport for a discovery client that turns a refusal that is no Status into an error for
-// which [IsGateway] is true: client-go's discovery client takes any 404 for a server without a core group. The
-// transport passes on 401, for whatever renews the credentials, 429, which client-go repeats, and a 404 of a server
-// that has never had the document, if it has no body or that of http.NotFound.
+// RefuseGateways returns a transport for a client of client-go that makes errors of refusals. client-go's discovery
+// client reads no Status, and takes any 404 for a server without a core group.
+//
+//   - A Status becomes an [*apierrors.StatusError]. So does a 404 with the text of http.NotFound, or with a list of
+//     paths.
+//   - A 404 for /api or /apis, where this transport has seen 200, becomes an error for which [IsGateway] is true,
+//     whatever it says: an API server goes on having these.
+//   - So does every other refusal.
+//
+// The transport passes on 401, for what is outside of it and renews credentials, and 429, which client-go repeats.
 func RefuseGateways(next http.RoundTripper) http.RoundTripper { return &gateways{next: next} }
 
 type gateways struct {
@@ -74,70 +78,53 @@ type gateways struct {
 	served sync.Map // the paths /api and /apis, if they were answered with 200
 }
 
-// maxStatus is how many bytes a Status may have.
-const maxStatus = 1 << 20
-
 func (t *gateways) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(r)
 	if err != nil || resp.Body == nil {
 		return resp, err
 	}
-	path := strings.TrimSuffix(r.URL.Path, "/")
+	path, code := strings.TrimSuffix(r.URL.Path, "/"), resp.StatusCode
 	root := strings.HasSuffix(path, "/api") || strings.HasSuffix(path, "/apis")
 	switch {
-	case resp.StatusCode == http.StatusOK && root:
+	case code == http.StatusOK && root:
 		t.served.Store(path, true)
 		return resp, nil
-	case !isRefusal(resp.StatusCode), resp.StatusCode == http.StatusUnauthorized,
-		resp.StatusCode == http.StatusTooManyRequests:
+	case !isRefusal(code), code == http.StatusUnauthorized, code == http.StatusTooManyRequests:
 		return resp, nil
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus))
-	_ = resp.Body.Close()
+	body, err := readError(resp)
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer %d: %w", resp.StatusCode, err)
+		return nil, fmt.Errorf("reading the answer %d: %w", code, err)
 	}
 	_, served := t.served.Load(path)
-	text := strings.TrimSpace(string(body))
-	notThere := resp.StatusCode == http.StatusNotFound && !served && (text == notServed || text == "")
-	switch {
-	case resp.StatusCode == http.StatusNotFound && !served && isIndex(body):
-		return notFound(resp, r.Method), nil
-	case isStatus(body) || notThere:
-		resp.Body = io.NopCloser(bytes.NewReader(body))
-		return resp, nil
+	generic := apierrors.NewGenericServerResponse(code, r.Method, schema.GroupResource{}, "", "", 0, false)
+	refused := &gatewayError{status: generic}
+	switch status, _ := statusOf(code, body); {
+	case served && code == http.StatusNotFound:
+		refused.problem = "404 for what it has served before"
+	case status != nil:
+		return nil, &apierrors.StatusError{ErrStatus: *status}
+	case code == http.StatusNotFound && isNotServed(body):
+		return nil, generic
+	case string(body) == tooLong(code):
+		refused.problem = fmt.Sprintf("%d with more than %d MiB", code, errorBytes>>20)
+	default:
+		refused.problem = fmt.Sprintf("%d with %d bytes that are no Status", code, len(body))
 	}
-	refused := &gatewayError{code: resp.StatusCode, bytes: len(body)}
-	tolerated := strings.HasSuffix(path, "/api") || strings.HasSuffix(path, "/api/v1") // by client-go, if it is a 404
-	if refused.code != http.StatusNotFound || !tolerated {
-		refused.status = apierrors.NewGenericServerResponse(refused.code, r.Method, schema.GroupResource{}, "",
-			refused.Error(), 0, false)
+	if code == http.StatusNotFound && (strings.HasSuffix(path, "/api") || strings.HasSuffix(path, "/api/v1")) {
+		refused.status = nil // which client-go would tolerate
 	}
 	return nil, refused
 }
 
-// isIndex reports whether a body is the list of paths with which an API server that is not a kube-apiserver answers
-// where it has nothing (k8s.io/apiserver, routes.IndexLister).
-func isIndex(body []byte) bool {
+// isNotServed reports whether the body of a 404 is what API servers answer where they have nothing: the text of
+// http.NotFound, or, if it is not a kube-apiserver, the list of its paths (k8s.io/apiserver, routes.IndexLister).
+func isNotServed(body []byte) bool {
+	if strings.TrimSpace(string(body)) == notServed {
+		return true
+	}
 	var index struct{ Paths []string }
 	return json.Unmarshal(body, &index) == nil && len(index.Paths) > 0 && strings.HasPrefix(index.Paths[0], "/")
-}
-
-// notFound returns a response with a Status instead.
-func notFound(resp *http.Response, verb string) *http.Response {
-	err := apierrors.NewGenericServerResponse(http.StatusNotFound, verb, schema.GroupResource{}, "", "", 0, false)
-	s := err.Status()
-	s.APIVersion, s.Kind = "v1", "Status"
-	body, _ := json.Marshal(s) // it has only strings and numbers
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	resp.Header.Set("Content-Type", "application/json")
-	return resp
-}
-
-// isStatus reports whether the body of a refusal is the Status of an API server.
-func isStatus(body []byte) bool {
-	var s metav1.Status
-	return json.Unmarshal(body, &s) == nil && s.Kind == "Status" && s.Status == metav1.StatusFailure
 }
 
 func (t *gateways) WrappedRoundTripper() http.RoundTripper { return t.next }

@@ -1,15 +1,10 @@
 package guard
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gvrwatch/gvrwatch/internal/size"
 )
@@ -33,7 +28,7 @@ func (l limits) apply(r *http.Request, resp *http.Response) {
 	case resp.Body == nil || resp.Body == http.NoBody:
 		return
 	case resp.StatusCode >= http.StatusBadRequest:
-		limitError(resp)
+		settle(resp)
 		return
 	case r.URL.Query().Get("watch") == "true": // as client-go writes it
 		return
@@ -42,36 +37,6 @@ func (l limits) apply(r *http.Request, resp *http.Response) {
 	}
 	resp.Body = &limitedBody{ReadCloser: resp.Body, limit: l}
 }
-
-// errorBytes is how long the answer to a request that failed may be. A Status has a few KiB.
-const errorBytes = 1 << 20
-
-// limitError replaces the body of an answer that is too long by a Status with the same code: the code decides what
-// happens next.
-func limitError(resp *http.Response) {
-	body := resp.Body
-	read, err := io.ReadAll(io.LimitReader(body, errorBytes+1))
-	if len(read) <= errorBytes {
-		resp.Body = struct { // read again
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(read), &ending{err}), body}
-		return
-	}
-	_ = body.Close()
-	status := metav1.Status{Status: metav1.StatusFailure, Code: int32(resp.StatusCode),
-		Message: fmt.Sprintf("the server answered %d with more than %d MiB", resp.StatusCode, errorBytes>>20)}
-	status.Kind, status.APIVersion = "Status", "v1"
-	text, _ := json.Marshal(status) // has only texts and numbers
-	resp.Header.Set("Content-Type", "application/json")
-	resp.ContentLength = int64(len(text))
-	resp.Body = io.NopCloser(bytes.NewReader(text))
-}
-
-// ending ends a body with err, or if that is nil, as usual.
-type ending struct{ err error }
-
-func (e *ending) Read([]byte) (int, error) { return 0, cmp.Or(e.err, io.EOF) }
 
 // BytesOnly removes the limit of memory from the body of an answer. The caller has one of its own.
 func BytesOnly(body io.ReadCloser) {

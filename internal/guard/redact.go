@@ -165,8 +165,8 @@ func redactStatus(s metav1.Status) metav1.Status {
 			switch c.Type {
 			case metav1.CauseTypeUnexpectedServerResponse:
 				body := c.Message
-				if body == notServed {
-					break // it quotes nothing, and IsGateway asks for it
+				if body == notServed || body == tooLong(int(s.Code)) {
+					break // it quotes nothing; IsGateway asks for the first one
 				}
 				c.Message = fmt.Sprintf("the server answered %d with %d bytes that are no Status", s.Code, len(body))
 				if found := conversion.FindString(body); found != "" {

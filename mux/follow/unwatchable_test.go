@@ -145,3 +145,70 @@ func TestNonsenseInDiscoveryIsNoAbsence(t *testing.T) {
 		})
 	}
 }
+
+// refused is a transport that answers everything itself while it is down.
+type refused struct {
+	next http.RoundTripper
+	code int
+	body string
+	down *atomic.Bool
+}
+
+func (r refused) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !r.down.Load() {
+		return r.next.RoundTrip(req)
+	}
+	return &http.Response{StatusCode: r.code, Request: req, Body: io.NopCloser(strings.NewReader(r.body)),
+		Header: http.Header{"Content-Type": {"application/json"}}}, nil
+}
+
+// What a gateway answers to everything is no word about types or rights, however long it is.
+func TestPageOfAGatewayIsNoAbsence(t *testing.T) {
+	page := strings.Repeat("<p>no</p>", 200_000)
+	notFound := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+	for _, tt := range []struct {
+		code      int
+		body, why string
+	}{
+		{403, page, "a page of 1.8 MB"},
+		{404, page, "the same with 404"},
+		{404, strings.Replace(notFound, "v1", "gateway.io/v1", 1), "a Status of the gateway's own API"},
+		{403, notFound, "a Status with another code"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(robots)
+			down := &atomic.Bool{}
+			cfg := srv.Config()
+			cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return refused{next, tt.code, tt.body, down} })
+			dc, err := discovery.NewClient(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects, err := stream.NewClient(cfg, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := &follower{T: t, srv: srv, began: time.Now(), ended: make(chan error, 1)}
+			sel := follow.Selection{Resources: []string{"*.example.com"}}
+			if f.m, err = follow.New(discovery.NewResolver(dc, 0), objects, sel, nil); err != nil {
+				t.Fatal(err)
+			}
+			f.start(t.Context())
+			f.after(time.Minute, "before", "robots.example.com SYNCED @1")
+			down.Store(true)
+			if err := srv.Do("robots close watches"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			if is := f.status("robots.example.com"); is.State != follow.Watching || is.Incarnation != 1 {
+				t.Errorf("%s: the state is %s (%v), incarnation %d", tt.why, is.State, is.Cause, is.Incarnation)
+			}
+			down.Store(false)
+			srv.Put(robots, "one", "a")
+			f.after(time.Minute, tt.why, "robots.example.com ADDED one/a@2")
+			if err := f.stop(); err != nil {
+				t.Errorf("%s: the run ended with %v", tt.why, err)
+			}
+		})
+	}
+}
