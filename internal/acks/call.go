@@ -11,9 +11,9 @@ const gracePeriod = time.Second
 
 var errNoAnswer = errors.New("the Store does not answer")
 
-// call calls the Store through f. If f has not returned when late is closed, call returns errNoAnswer, and a
-// goroutine calls returned() as soon as f has returned. A panic becomes an error.
-func call(late <-chan struct{}, returned func(), f func() error) error {
+// call calls the Store through f. If f has not returned when tooLate is closed, call returns errNoAnswer, and a
+// goroutine calls late with the error of f as soon as f has returned. A panic becomes an error.
+func call(tooLate <-chan struct{}, late func(error), f func() error) error {
 	answers := make(chan error, 1)
 	go func() {
 		err := errors.New("the Store called runtime.Goexit")
@@ -28,11 +28,8 @@ func call(late <-chan struct{}, returned func(), f func() error) error {
 	select {
 	case err := <-answers:
 		return err
-	case <-late:
-		go func() {
-			<-answers
-			returned()
-		}()
+	case <-tooLate:
+		go func() { late(<-answers) }()
 		return errNoAnswer
 	}
 }
