@@ -260,7 +260,9 @@ func (c *committer) write(ctx context.Context, b batch) error {
 	}
 	var err, last error // of the commit, and of the last call
 	if len(b.deltas) > 0 {
-		err = c.ask(ctx, late, func(ctx context.Context) error { return c.store.Commit(ctx, b.deltas) })
+		err = ask(ctx, c.options.CommitTimeout, late, func(ctx context.Context) error {
+			return c.store.Commit(ctx, b.deltas)
+		})
 	}
 	if last = err; err != nil && err != errNoAnswer {
 		if last = c.mark(ctx, true, release); last != nil {
@@ -280,19 +282,11 @@ func (c *committer) write(ctx context.Context, b batch) error {
 	return failed
 }
 
-// ask calls the Store through f, with a context that ends after CommitTimeout, and not with ctx. If the Store does not
-// answer, ask returns errNoAnswer, and late is called with the answer when it comes.
-func (c *committer) ask(ctx context.Context, late func(error), f func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.CommitTimeout)
-	defer cancel()
-	tooLate := make(chan struct{}) // closed some time after ctx ends, so that the Store can return ctx's error
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(gracePeriod, func() { close(tooLate) }) })()
-	return call(tooLate, late, func() error { return f(ctx) })
-}
-
 // mark marks the Store, or takes the mark back. If the latter fails, it is tried again after the next commit.
 func (c *committer) mark(ctx context.Context, unclean bool, late func(error)) error {
-	return c.ask(ctx, late, func(ctx context.Context) error { return c.marking.mark(ctx, unclean) })
+	return ask(ctx, c.options.CommitTimeout, late, func(ctx context.Context) error {
+		return c.marking.mark(ctx, unclean)
+	})
 }
 
 // record records and logs the outcome of a commit.
