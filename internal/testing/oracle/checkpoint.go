@@ -212,7 +212,7 @@ func (run CheckpointRun) explain(n string, joint bool, acked func(int) bool) (ne
 		joint: joint, waits: run.Options.Now && !joint, version: run.After.ResourceVersions[n],
 		minVersion: run.Before.ResourceVersions[n], expected: entries{}, wrong: map[objectID]bool{},
 	}
-	w.snapshot, w.rereads = w.minVersion == "", run.Options.UntilSynced
+	w.snapshot, w.again = w.minVersion == "", run.Options.UntilSynced
 	for i, ev := range run.Events {
 		if ev.Namespace == n || ev.Type == stream.Synced {
 			w.steps = append(w.steps, step{ev, i, acked(i)})
@@ -240,8 +240,7 @@ type checkpointWalk struct {
 	steps []step
 	joint bool // SYNCED is of several namespaces
 	waits bool // the start is Now: before SYNCED nothing but its version is committed
-	// rereads: the run reads a snapshot, although Before has a version.
-	rereads bool
+	again bool // a run until SYNCED: it reads a snapshot even if Before has a version
 
 	version string  // in After; empty within a snapshot
 	stored  entries // in After; nil with PositionsOnly
@@ -273,13 +272,11 @@ func (w *checkpointWalk) compare(id objectID) {
 
 // explained reports whether there is a point at which After is correct.
 func (w *checkpointWalk) explained() bool {
-	if gap := len(w.steps) > 0 && w.steps[0].event.Type == stream.Gap; w.rereads && !w.snapshot && !gap {
-		if w.version == w.minVersion && w.correct(w.wrong, "not the state before the snapshot") {
-			return true
-		}
-		w.snapshot = true
+	before := w.again && !w.snapshot && (len(w.steps) == 0 || w.steps[0].event.Type != stream.Gap)
+	if before && w.version == w.minVersion && w.correct(w.wrong, "not the state before the snapshot") {
+		return true
 	}
-	if w.snapshot && w.withinSnapshot(w.steps) {
+	if w.snapshot = w.snapshot || before; w.snapshot && w.withinSnapshot(w.steps) {
 		return true
 	}
 	for i, st := range w.steps {
