@@ -40,8 +40,9 @@ type Options struct {
 	// Events is how many acked events may wait for a commit. 0 means 1,000. While a commit is under way, more may
 	// gather for the next one.
 	Events int
-	// CommitTimeout is how long a commit may take before it counts as failed. 0 means 10 s. Close may wait for two
-	// commits: one that is under way, and its own.
+	// CommitTimeout is how long a commit may take before it counts as failed, and how long marking the Store may take
+	// (see [Store]). 0 means 10 s. Close may wait for two commits, one that is under way and its own, and for a mark
+	// after each.
 	CommitTimeout time.Duration
 
 	// Logger receives failed commits (Warn: the first, the second, the fourth and so on in a row; Error if there will

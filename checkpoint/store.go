@@ -10,6 +10,9 @@ import (
 // Load returns the outcome of one commit, never a mixture of two. A checkpoint that can't be read is an error, never a
 // missing one.
 //
+// Each call should return when its context ends. If it does not, the Tracker goes on without it, and calls the Store
+// again when it has returned.
+//
 // Commit should return only when the checkpoint is on disk. A Store that loses its last commits causes repeated events,
 // and one kind of loss: the deletion of an object that was delivered after the last surviving commit, if the server's
 // history no longer holds it.

@@ -55,8 +55,8 @@ var errNotMade = invalid.New("Mux", "", "must be made with New")
 func (m *Mux) made() bool { return m != nil && m.sources != nil }
 
 // Add adds a source. It starts at once if a run is active and not ending, else with the next run. Add returns a
-// *stream.OptionsError if s is nil, has an invalid Run, has no key or that of another source, or includes m. opts may
-// be nil, and is copied.
+// *stream.OptionsError if s is nil, has an invalid Run, has no key or that of another source, or includes m, or
+// a Mux that another source includes or is: one Mux has one loop. opts may be nil, and is copied.
 func (m *Mux) Add(s Source, opts *SourceOptions) error {
 	if !m.made() {
 		return errNotMade
@@ -74,6 +74,8 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 		return err
 	case added.merges != nil && added.merges.includes(m):
 		return invalid.New("Source", added.key, "must not include the Mux that it is added to")
+	case added.merges != nil && m.shares(added.merges):
+		return invalid.New("Source", added.key, "must not have a Mux in common with another source")
 	}
 	m.sources.mu.Lock()
 	defer m.sources.mu.Unlock()
@@ -216,15 +218,29 @@ func (m *Mux) includes(other *Mux) bool {
 	if !m.made() || m == other {
 		return m == other
 	}
-	var merges []merging
+	return slices.ContainsFunc(m.merges(), func(s merging) bool { return s.includes(other) })
+}
+
+// shares reports whether s is a source of m, or of a source of m, or the other way round.
+func (m *Mux) shares(s merging) bool {
+	return slices.ContainsFunc(m.merges(), func(other merging) bool {
+		return other.includes(s.itself()) || s.includes(other.itself())
+	})
+}
+
+// itself is for those that embed m.
+func (m *Mux) itself() *Mux { return m }
+
+// merges returns the sources that have sources of their own.
+func (m *Mux) merges() (all []merging) {
 	m.sources.mu.Lock()
+	defer m.sources.mu.Unlock()
 	for _, s := range m.sources.byKey {
 		if s.merges != nil {
-			merges = append(merges, s.merges)
+			all = append(all, s.merges)
 		}
 	}
-	m.sources.mu.Unlock()
-	return slices.ContainsFunc(merges, func(s merging) bool { return s.includes(other) })
+	return all
 }
 
 // Has reports whether s is a source, under its own key, for package follow.

@@ -24,6 +24,39 @@ type keyed struct {
 
 func (k keyed) Key() string { return k.key }
 
+// TestMuxIsASourceOnce: a Mux has one loop at a time, so two sources can't share it.
+func TestMuxIsASourceOnce(t *testing.T) {
+	of := func(sources ...mux.Source) *mux.Mux {
+		m, err := mux.New(nil, sources...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	inner := of()
+	for _, tc := range []struct {
+		why           string
+		first, second *mux.Mux
+		refused       bool
+	}{
+		{"two", of(), of(), false},
+		{"the same", inner, inner, true},
+		{"a source of the first", of(keyed{inner, "x"}), inner, true},
+		{"the first is a source of it", inner, of(keyed{inner, "x"}), true},
+	} {
+		m := of(keyed{tc.first, "a"})
+		err := m.Add(keyed{tc.second, "b"}, nil)
+		if bad := (*stream.OptionsError)(nil); errors.As(err, &bad) != tc.refused || err == nil == tc.refused {
+			t.Errorf("%s: %v, refused must be %v", tc.why, err, tc.refused)
+		}
+		if m.Remove("a"); tc.refused {
+			if err := m.Add(keyed{tc.second, "b"}, nil); err != nil {
+				t.Errorf("%s: after Remove: %v", tc.why, err)
+			}
+		}
+	}
+}
+
 // hidden is a source that has a Mux, and nothing of it but its events.
 type hidden struct{ of keyed }
 

@@ -482,7 +482,7 @@ func TestEndedSequenceIsStartedAgain(t *testing.T) {
 			[]string{"ADDED default/x@3", "SYNCED @3", "ADDED default/b@4", "DELETED default/a@5"},
 			"the failure of the earlier run does not count"},
 		{"until SYNCED", stream.Run{Start: stream.Resume(), Until: stream.UntilSynced}, false,
-			[]string{"ADDED default/b@3", "DELETED default/a@2 inferred", "SYNCED @4"},
+			[]string{"ADDED default/b@3 inferred", "DELETED default/a@2 inferred", "SYNCED @4"},
 			"the differences are delivered"},
 	}
 	for _, tt := range tests {

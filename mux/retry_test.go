@@ -101,7 +101,7 @@ func TestRetryMissesNothing(t *testing.T) {
 			[]string{"SYNCED @2", "ADDED default/a@4", "SYNCED @5"},
 			"the version has expired, so it begins with a snapshot"},
 		{"until SYNCED", stream.Run{Until: stream.UntilSynced}, true, false, nil,
-			[]string{"ADDED default/x@2", "ADDED default/a@3", "DELETED default/x@2 inferred", "SYNCED @4"},
+			[]string{"ADDED default/x@2", "ADDED default/a@3 inferred", "DELETED default/x@2 inferred", "SYNCED @4"},
 			"a snapshot is compared with what was delivered"},
 	}
 	for _, tt := range tests {

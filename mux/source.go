@@ -46,6 +46,7 @@ type (
 type merging interface {
 	Synced(friend.Access) (all, whole bool)
 	includes(*Mux) bool
+	itself() *Mux
 }
 
 // source is what a Mux knows of one of its sources. sourceSet.mu guards all but the first five fields.

@@ -150,6 +150,54 @@ func TestGatewayRefusesNothing(t *testing.T) {
 	}
 }
 
+// TestFirstListIsAnotherDocument: a JSON document that says of which kind it is, and is no list of the resource, is the
+// server's word, and ends a run that has not synced. What says nothing of the kind is retried.
+func TestFirstListIsAnotherDocument(t *testing.T) {
+	for _, tt := range []struct {
+		name, body string
+		ends       bool
+	}{
+		{"nothing", "", false},
+		{"HTML", "<html></html>", false},
+		{"null", "null", false},
+		{"no object", "[]", false},
+		{"an empty object", "{}", false},
+		{"no kind", `{"apiVersion":"example.com/v1","metadata":{"resourceVersion":"5"},"items":[]}`, false},
+		{"a Status", `{"kind":"Status","apiVersion":"v1","status":"Success"}`, true},
+		{"a Table", `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"5"},"rows":[]}`, true},
+		{"one object", `{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":"a"}}`, true},
+		{"a list of another group", `{"kind":"WidgetList","apiVersion":"v1","items":[]}`, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				document := func(*http.Request) (*http.Response, error) {
+					return respond(200, io.NopCloser(strings.NewReader(tt.body)))
+				}
+				sc := &script{t: t, exchanges: []exchange{{"list", document}}, noProbes: true}
+				want := []string(nil)
+				if !tt.ends {
+					sc.exchanges = append(sc.exchanges, exchange{"list", list("5", "")}, exchange{"watch 5", watch("open")})
+					want = []string{"SYNCED 5"}
+				}
+				var got []string
+				var last error
+				for ev, err := range newStream(t, sc.client(), nil).Events(anHour(t)) {
+					if last = err; err != nil || ev.Type == stream.Synced {
+						if err == nil {
+							got = append(got, text(ev))
+						}
+						break
+					}
+				}
+				var refused *stream.RequestError
+				if diff := cmp.Diff(want, got); diff != "" || errors.As(last, &refused) != tt.ends {
+					t.Errorf("it ends with %v, -want +got:\n%s", last, diff)
+				}
+			})
+		})
+	}
+}
+
 // TestGatewayWithoutStreamingLists: 405 and 422 show that streaming lists are not to be had, from whomever they are.
 func TestGatewayWithoutStreamingLists(t *testing.T) {
 	for _, code := range []int{405, 422} {

@@ -396,9 +396,9 @@ func TestResumesFromCheckpoint(t *testing.T) {
 		}}},
 		{"UntilSynced", []programRun{first, {
 			options:   setup{Run: stream.Run{Until: stream.UntilSynced}},
-			exchanges: []exchange{{"list", list("9", "", "b@8")}, {"watch 9", watch("open")}},
-			want:      []string{"MODIFIED b@8 inferred", "DELETED a@6 inferred", "SYNCED 9"},
-			stored:    "at 9 b@8",
+			exchanges: []exchange{{"list", list("9", "", "b@8", "c@9")}, {"watch 9", watch("open")}},
+			want:      []string{"MODIFIED b@8 inferred", "ADDED c@9 inferred", "DELETED a@6 inferred", "SYNCED 9"},
+			stored:    "at 9 b@8 c@9",
 			why:       "the differences are delivered, then the run ends",
 		}}},
 		{"Select", []programRun{{

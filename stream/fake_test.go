@@ -176,6 +176,8 @@ func TestUnusualTestDoubles(t *testing.T) {
 			[]string{"ADDED a@", "SYNCED 2", "MODIFIED a@"}, "JSON can't encode NaN"},
 		{"no watch", func() apiwatch.Interface { return nil },
 			[]string{"ADDED a@"}, "Watch returns nil without an error"},
+		{"a nil FakeWatcher", func() apiwatch.Interface { return (*apiwatch.FakeWatcher)(nil) },
+			[]string{"ADDED a@"}, "a reactor returns a variable that it never set"},
 		{"an empty watch", apiwatch.NewEmptyWatch,
 			[]string{"ADDED a@", "SYNCED 2"}, "test doubles without events return it"},
 		{"ERROR without an object", sends(apiwatch.Event{Type: apiwatch.Error}),

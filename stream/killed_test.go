@@ -265,11 +265,14 @@ func (p *killedProgram) runOnce(last bool) bool {
 	case p.now:
 		check.Now = true
 	}
+	lifetime := p.IntN(20)
+	if p.options.Until = ""; !last && !p.now && lifetime%4 == 1 {
+		p.options.Until, check.UntilSynced = stream.UntilSynced, true
+	}
 	s := streamOf(p.T, p.client(), p.r, &p.options)
 	p.replayable(s)
 	ctx, cancel := context.WithCancelCause(p.Context())
 	var writer sync.WaitGroup
-	lifetime := p.IntN(20)
 	writer.Go(func() {
 		if p.rewound {
 			time.Sleep(5 * time.Minute) // for a probe, before the server passes its old version again

@@ -315,7 +315,7 @@ func TestEachRunHasAStartOfItsOwn(t *testing.T) {
 			{stream.Resume(), []string{"SYNCED 7", "MODIFIED b@8"}, "so does the one after that"},
 			{stream.After("6"), []string{"SYNCED 6", "DELETED a@7"}, "a version is as good a start"},
 			{stream.Start{}, []string{"ADDED b@8", "SYNCED 9"}, "a snapshot is one, too"},
-			{stream.Resume(), []string{"ADDED c@10", "DELETED b@8 inferred", "SYNCED 10"},
+			{stream.Resume(), []string{"ADDED c@10 inferred", "DELETED b@8 inferred", "SYNCED 10"},
 				"with UntilSynced, Resume delivers the differences"},
 		}
 		for i, tt := range tests {

@@ -46,7 +46,9 @@
 // which is not sticky, it may write to the file too. Kubernetes makes volumes with an fsGroup such folders.
 //
 // No other program may write to the file while it is open. After it was removed, commits fail with a
-// [*checkpoint.FencedError]; after it was cut off or replaced, with a [*checkpoint.CorruptError].
+// [*checkpoint.FencedError]; after it was cut off, or replaced by another file, with a [*checkpoint.CorruptError]. Each
+// commit looks at the file under the name. So a copy with the same contents is taken for the file, and a directory or a
+// symbolic link in its place is an [*fs.PathError], after which the Tracker tries again.
 //
 // # A full disk
 //

@@ -396,3 +396,40 @@ func TestStoreAllowsConcurrentCalls(t *testing.T) {
 	}
 	running.Wait()
 }
+
+// What stands at the name is looked at with each commit: a copy is as good as the file, and what is no file is not
+// final, since somebody may put the file back.
+func TestFileIsKnownByItsName(t *testing.T) {
+	for _, tc := range []struct {
+		why    string
+		change func(path string) error
+		ok     bool
+	}{
+		{"a copy", func(p string) error {
+			b, err := os.ReadFile(p)
+			return errors.Join(err, os.WriteFile(p+".copy", b, 0o600), os.Rename(p+".copy", p))
+		}, true},
+		{"a directory", func(p string) error { return errors.Join(os.Rename(p, p+".old"), os.Mkdir(p, 0o700)) }, false},
+		{"a link to the file", func(p string) error {
+			return errors.Join(os.Rename(p, p+".old"), os.Symlink(p+".old", p))
+		}, false},
+	} {
+		path := inTemp(t)
+		s := open(t, path)
+		commit(t, s, at("k", "1"))
+		if err := tc.change(path); err != nil {
+			t.Fatal(err)
+		}
+		err := tryCommit(s, at("k", "2"))
+		if tc.ok != (err == nil) || !tc.ok && (isRefused(err) || !errors.As(err, new(*os.PathError))) {
+			t.Errorf("%s: %v, accepted must be %v", tc.why, err, tc.ok)
+		}
+		if tc.ok {
+			continue
+		}
+		if err := errors.Join(os.Remove(path), os.Rename(path+".old", path)); err != nil {
+			t.Fatal(err)
+		}
+		commit(t, s, at("k", "2"))
+	}
+}

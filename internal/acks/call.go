@@ -1,6 +1,7 @@
 package acks
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -11,9 +12,19 @@ const gracePeriod = time.Second
 
 var errNoAnswer = errors.New("the Store does not answer")
 
-// call calls the Store through f. If f has not returned when late is closed, call returns errNoAnswer, and a
-// goroutine calls returned() as soon as f has returned. A panic becomes an error.
-func call(late <-chan struct{}, returned func(), f func() error) error {
+// ask calls the Store through f, with a context that ends after a timeout, and not with ctx. If the Store does not
+// answer, ask returns errNoAnswer, and late is called with the answer when it comes.
+func ask(ctx context.Context, timeout time.Duration, late func(error), f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	tooLate := make(chan struct{}) // closed some time after ctx ends, so that the Store can return ctx's error
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(gracePeriod, func() { close(tooLate) }) })()
+	return call(tooLate, late, func() error { return f(ctx) })
+}
+
+// call calls the Store through f. If f has not returned when tooLate is closed, call returns errNoAnswer, and a
+// goroutine calls late with the error of f as soon as f has returned. A panic becomes an error.
+func call(tooLate <-chan struct{}, late func(error), f func() error) error {
 	answers := make(chan error, 1)
 	go func() {
 		err := errors.New("the Store called runtime.Goexit")
@@ -28,11 +39,8 @@ func call(late <-chan struct{}, returned func(), f func() error) error {
 	select {
 	case err := <-answers:
 		return err
-	case <-late:
-		go func() {
-			<-answers
-			returned()
-		}()
+	case <-tooLate:
+		go func() { late(<-answers) }()
 		return errNoAnswer
 	}
 }

@@ -102,7 +102,7 @@ func (c *committer) account(key string) (last account, err error) {
 // load loads a checkpoint. The caller has acquired the turn, and keeps it unless load returns an error.
 func (c *committer) load(ctx context.Context, key string) (*checkpoint.Checkpoint, error) {
 	var saved *checkpoint.Checkpoint // belongs to the Store until it has answered
-	err := call(ctx.Done(), c.release, func() (err error) {
+	err := call(ctx.Done(), func(error) { c.release() }, func() (err error) {
 		saved, err = c.store.Load(ctx, key)
 		return err
 	})
@@ -246,27 +246,47 @@ func (c *committer) gather() (b batch, ok bool) {
 	return b, true
 }
 
-// write calls the Store, and records the outcome.
+// write calls the Store, and records the outcome. If the commit fails, the Store is marked before. The caller has
+// acquired the turn, and it is released when the Store has answered.
 func (c *committer) write(ctx context.Context, b batch) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.CommitTimeout)
-	defer cancel()
-	late := make(chan struct{}) // closed some time after ctx ends, so that the Store can return ctx's error
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(gracePeriod, func() { close(late) }) })()
 	recorded := make(chan struct{}) // the next commit waits until the outcome of this one is recorded
 	defer close(recorded)
-	returned := func() { <-recorded; c.release() }
-	err := call(late, returned, func() error { return c.marking.commit(ctx, b.deltas) })
+	release := func(error) { <-recorded; c.release() }
+	late := func(err error) {
+		<-recorded
+		if err == nil || c.mark(ctx, true, release) != errNoAnswer {
+			c.release()
+		}
+	}
+	var err, last error // of the commit, and of the last call
+	if len(b.deltas) > 0 {
+		err = ask(ctx, c.options.CommitTimeout, late, func(ctx context.Context) error {
+			return c.store.Commit(ctx, b.deltas)
+		})
+	}
+	if last = err; err != nil && err != errNoAnswer {
+		if last = c.mark(ctx, true, release); last != nil {
+			err = errors.Join(err, fmt.Errorf("mark the Store as unclean: %w", last))
+		}
+	}
 	for i, a := range b.accounts {
 		a.committed(b.deltas[i], err)
 	}
 	failed := c.record(b, err)
 	if err == nil && c.marking.isOver() { // nothing is exposed meanwhile: events wait for the next commit
-		err = call(late, returned, func() error { return c.marking.unmark(ctx) })
+		last = c.mark(ctx, false, release)
 	}
-	if err != errNoAnswer {
+	if last != errNoAnswer {
 		c.release()
 	}
 	return failed
+}
+
+// mark marks the Store, or takes the mark back. If the latter fails, it is tried again after the next commit.
+func (c *committer) mark(ctx context.Context, unclean bool, late func(error)) error {
+	return ask(ctx, c.options.CommitTimeout, late, func(ctx context.Context) error {
+		return c.marking.mark(ctx, unclean)
+	})
 }
 
 // record records and logs the outcome of a commit.

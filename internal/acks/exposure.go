@@ -3,8 +3,6 @@ package acks
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
@@ -30,7 +28,7 @@ type marker interface {
 	MarkUnclean(ctx context.Context, unclean bool) error
 }
 
-// marking commits to a Store, and marks it if it can be marked.
+// marking marks a Store if it can be marked.
 type marking struct {
 	store checkpoint.Store
 	never bool // nothing is ever exposed
@@ -39,28 +37,11 @@ type marking struct {
 	exposure exposure
 }
 
-// commit calls the Store. If the commit fails, it marks the Store.
-func (m *marking) commit(ctx context.Context, deltas []checkpoint.Delta) error {
-	if len(deltas) == 0 {
-		return nil
-	}
-	err := m.store.Commit(ctx, deltas)
-	if err == nil || m.never {
-		return err
-	}
-	if markErr := m.mark(context.WithoutCancel(ctx), true); markErr != nil {
-		return errors.Join(err, fmt.Errorf("mark the Store as unclean: %w", markErr))
-	}
-	return err
-}
-
-// unmark takes the mark back. If that fails, it is tried again after the next commit.
-func (m *marking) unmark(ctx context.Context) error { return m.mark(ctx, false) }
-
+// mark marks the Store, or takes the mark back, unless that has been done. The caller has acquired the turn.
 func (m *marking) mark(ctx context.Context, unclean bool) error {
 	store, ok := m.store.(marker)
 	m.mu.Lock()
-	ok = ok && m.exposure.marked != unclean
+	ok = ok && !m.never && m.exposure.marked != unclean
 	m.mu.Unlock()
 	if !ok {
 		return nil

@@ -168,3 +168,91 @@ func TestHangingStoreDelaysCallsByTimeout(t *testing.T) {
 		})
 	}
 }
+
+// slowMark is a Store whose MarkUnclean(true) is another function.
+type slowMark struct {
+	*markable
+	mark func(ctx context.Context) error
+}
+
+func (s *slowMark) MarkUnclean(ctx context.Context, unclean bool) error {
+	if unclean {
+		if err := s.mark(ctx); err != nil {
+			return err
+		}
+	}
+	return s.markable.MarkUnclean(ctx, unclean)
+}
+
+// TestSlowMarkDelaysCommitsByTimeout: marking a Store takes as long as a commit at most. Then the event is delivered,
+// Status has the errors of both, and commits are retried.
+func TestSlowMarkDelaysCommitsByTimeout(t *testing.T) {
+	untilEnd := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	take := func(d time.Duration) func(context.Context) error {
+		return func(context.Context) error { time.Sleep(d); return nil }
+	}
+	full := func(context.Context) error { return errNoSpace }
+	fullAfter := func(d time.Duration) func(context.Context) error {
+		return func(context.Context) error { time.Sleep(d); return errNoSpace }
+	}
+	noAnswer := errors.New("the Store does not answer")
+	for _, tc := range []struct {
+		name         string
+		commit, mark func(ctx context.Context) error
+		wait         time.Duration // of the event
+		errs         []error       // of Status then
+		marked       bool          // then
+		healed       time.Duration // until there is nothing to commit any more
+		why          string
+	}{
+		{"obeys its context", full, untilEnd, 5 * time.Second, []error{errNoSpace, context.DeadlineExceeded}, false,
+			8 * time.Second, "it may be a Store across the network"},
+		{"in time", full, take(4 * time.Second), 4 * time.Second, []error{errNoSpace}, true, 7 * time.Second,
+			"the event waits for it"},
+		{"a little late", full, take(11 * time.Second / 2), 11 * time.Second / 2, []error{errNoSpace}, true,
+			9 * time.Second, "the Store may take a second longer than its context"},
+		{"much later", full, take(time.Minute), 6 * time.Second, []error{errNoSpace, noAnswer}, false,
+			63 * time.Second, "the Store gets one call at a time"},
+		{"the commit has taken all of its time", untilEnd, take(4 * time.Second), 9 * time.Second,
+			[]error{context.DeadlineExceeded}, true, 12 * time.Second, "the mark has its own"},
+		{"the commit fails late", fullAfter(time.Minute), take(4 * time.Second), 6 * time.Second, []error{noAnswer},
+			false, 67 * time.Second, "it is marked as soon as the Store has answered"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &slowMark{newMarkable(), tc.mark}
+				tracker := newTracker(t, s, &checkpoint.Options{CommitTimeout: 5 * time.Second})
+				fd := newFeeder(t, begin(t, tracker, widgets())).run("snapshot")
+				pass(2 * time.Second)
+				s.hinder(tc.commit)
+				began := time.Now()
+				fd.run("+a:1@3")
+				if waited := time.Since(began); waited != tc.wait {
+					t.Errorf("the event waited %v, want %v: %s", waited, tc.wait, tc.why)
+				}
+				st := fd.session.Status()
+				for _, want := range tc.errs {
+					if st.Err == nil || !errors.Is(st.Err, want) && !strings.Contains(st.Err.Error(), want.Error()) {
+						t.Errorf("Status has %v, want %v: %s", st.Err, want, tc.why)
+					}
+				}
+				if next := time.Until(st.NextTry); next < 0 || next > 3*time.Second {
+					t.Errorf("the next try is in %v, want 3 s at most", next)
+				}
+				if s.isMarked() != tc.marked {
+					t.Errorf("marked: %v, want %v: %s", s.isMarked(), tc.marked, tc.why)
+				}
+				s.heal()
+				pass(time.Until(began.Add(tc.healed)))
+				if st := fd.session.Status(); st.Err != nil {
+					t.Errorf("%v later: %v: %s", tc.healed, st.Err, tc.why)
+				}
+				pass(time.Minute)
+				isSaved(t, s, "- !a:1", tc.why)
+				if s.isMarked() {
+					t.Error("the mark was not taken back")
+				}
+			})
+		})
+	}
+}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,8 @@ func adapt(w watch.Interface, hints Hints, fake bool, leave func()) (Watch, erro
 	switch {
 	case w == nil:
 		return nil, errNoWatch
+	case isNil(w):
+		return nil, fmt.Errorf("%w: the watch is a nil %T", errNoWatch, w)
 	case !fake && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()):
 		// client-go returns this and no error if the connection broke or timed out before the server answered.
 		w.Stop()
@@ -26,6 +29,12 @@ func adapt(w watch.Interface, hints Hints, fake bool, leave func()) (Watch, erro
 		adapted.buffer()
 	}
 	return adapted, nil
+}
+
+// isNil reports whether w is nil, or a nil pointer, as a reactor of a fake may return it.
+func isNil(w watch.Interface) bool {
+	v := reflect.ValueOf(w)
+	return w == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // adaptedWatch is a Watch over a watch.Interface.

@@ -294,7 +294,7 @@ func (r plainReader) List(ctx context.Context, opts metav1.ListOptions, _ Hints)
 func (r plainReader) Watch(ctx context.Context, opts metav1.ListOptions, hints Hints) (Watch, error) {
 	w, err := r.resource.Watch(ctx, opts)
 	if err != nil {
-		if w != nil {
+		if !isNil(w) {
 			w.Stop()
 		}
 		return nil, err

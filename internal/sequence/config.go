@@ -150,6 +150,16 @@ type Origin struct {
 	Snapshot bool                 // read a snapshot even if the Position has a version
 }
 
+// Infers reports whether all that a namespace delivers before SYNCED comes from a comparison with what an earlier run
+// delivered. After a GAP that is so, too.
+func (o Origin) Infers(namespace string) bool {
+	if o.Position == nil || !o.Snapshot {
+		return false
+	}
+	rv, _ := o.Position.At(namespace)
+	return rv != ""
+}
+
 // BeginsSynced reports whether the first Event is SYNCED. It may be for a Position, too.
 func (o Origin) BeginsSynced() bool { return o.Now || o.After != "" }
 

@@ -33,7 +33,8 @@ type delivery struct {
 	current    Event     // the one that is emitted
 	movesTo    string    // the version of the sequence after the current event
 	upToDateAt time.Time // when the sequence was last known to be up to date
-	// infers: a Gap has been delivered in this run, so that what any later snapshot adds is inferred.
+	// infers: a Gap has been delivered in this run, or it resumes with a snapshot (Origin.Infers), so that what any
+	// snapshot adds is inferred.
 	infers   bool
 	lastName types.NamespacedName // the greatest name on the pages of this snapshot so far
 	compared int                  // objects on the pages of a whole list so far
@@ -299,7 +300,7 @@ func (d *delivery) change(ctx context.Context, c index.Change, o object, listed 
 		// It is unknown when, and at which version, the object stopped matching: it is handled as if it were gone.
 		o, inferred = d.target.inferred(c.Left), true
 	case listed:
-		// An object of the first snapshot is not inferred, but a change since an earlier snapshot is.
+		// What a first snapshot adds is not inferred, but a change since an earlier, interrupted one is.
 		inferred = d.infers || c.Kind != watch.Added
 	}
 	if d.movesTo != "" && !inferred && !c.Doubtful { // an inferred DELETED comes before the event of this version

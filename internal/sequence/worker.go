@@ -78,6 +78,7 @@ func (w *Worker) Begin(from Origin) {
 		_, begun = p.ResourceVersions[w.report.namespace]
 	}
 	rules := w.target.rules(w.run, from)
+	w.delivery.infers = w.delivery.infers || from.Infers(w.report.namespace)
 	w.requests.restart()
 	w.pacing.restart()
 	w.delivery.upToDate()

@@ -82,8 +82,8 @@ func TestUntilSyncedDeliversChangesSinceTheCheckpoint(t *testing.T) {
 			"robots.example.com ADDED one/a@2", "robots.example.com SYNCED @3")
 		srv.Put(robots, "one", "b")
 		srv.Put(planets, "", "venus")
-		run("changes since the first run come before SYNCED", "planets.space.io ADDED venus@5",
-			"planets.space.io SYNCED @5", "robots.example.com ADDED one/b@4", "robots.example.com SYNCED @5")
+		run("changes since the first run come before SYNCED", "planets.space.io ADDED venus@5 inferred",
+			"planets.space.io SYNCED @5", "robots.example.com ADDED one/b@4 inferred", "robots.example.com SYNCED @5")
 	})
 }
 

@@ -24,6 +24,10 @@ type CheckOptions struct {
 	After string
 	// From: the sequence resumed at this position.
 	From *checkpoint.Position
+	// UntilSynced: the run had stream.UntilSynced, so that SYNCED is its last event. From a position it delivers the
+	// differences without a GAP, unless the position is within a snapshot, Partial or Unclean. Complete then means that
+	// it reached SYNCED. Now and After must not be set.
+	UntilSynced bool
 
 	// Namespaces are watched separately, each by its own lists and watches. Empty means the whole cluster, or a
 	// cluster-scoped resource.
@@ -45,6 +49,9 @@ func (o *CheckOptions) validate() error {
 	now, after, from := o.Now, o.After != "", o.From != nil
 	if now && after || now && from || after && from {
 		return invalid.New("Now, After and From", "", "must be at most one of them")
+	}
+	if o.UntilSynced && (now || after) {
+		return invalid.New("UntilSynced", "true", "must not be combined with Now or After")
 	}
 	return nil
 }
@@ -115,7 +122,7 @@ func Check(h History, events []stream.Event, opts *CheckOptions) error {
 		c.sources = append(c.sources, newSource(c.seq, h, ns))
 	}
 	for i, ev := range events {
-		if v := c.seq.wellFormed(i, ev); v != nil {
+		if v := cmp.Or(c.seq.wellFormed(i, ev), c.seq.over(i)); v != nil {
 			return errors.Join(append(c.broken, v)...)
 		}
 		c.event(i, ev)
@@ -223,6 +230,14 @@ func (q *sequence) wellFormed(i int, ev stream.Event) *Violation {
 		why = "SYNCED must have a version unless it is of several namespaces"
 	}
 	return q.violation(truthful, i, why)
+}
+
+// over reports an event after the end of a run until SYNCED.
+func (q *sequence) over(i int) *Violation {
+	if q.opts.UntilSynced && i > 0 && q.events[i-1].Type == stream.Synced {
+		return q.violation(announced, i, "the run ends at SYNCED")
+	}
+	return nil
 }
 
 // violation describes event i, or the end of the recording. It returns nil if nothing is wrong: why is empty.

@@ -48,6 +48,9 @@ func (r rules) live(cand *candidate, i int, ev stream.Event) *Violation {
 	return nil
 }
 
+// mustBeAdded is what is wrong with MODIFIED of a pending object.
+const mustBeAdded = "it is unknown whether the object was delivered, so it must be ADDED"
+
 // checkType checks the type of an event against what the receiver knows, or if it may not know the object, against
 // the type of the change.
 func (r rules) checkType(cand *candidate, i int, ev stream.Event, kind stream.Type) *Violation {
@@ -61,6 +64,10 @@ func (r rules) checkType(cand *candidate, i int, ev stream.Event, kind stream.Ty
 	case ev.Type == stream.Added && known:
 		why = "the object is known, so its change must be MODIFIED"
 	case known:
+	case r.start.mayBeKnown(ev):
+		if ev.Type == stream.Modified {
+			why = mustBeAdded
+		}
 	case r.undelivered(key):
 		if ev.Type != kind && r.seq.opts.Selected == nil && ev.Coalesced() == 0 {
 			why = "the change was " + string(kind)

@@ -113,12 +113,13 @@ func (m *model) start() {
 		}
 	}
 	m.opts.Complete = true
+	m.opts.UntilSynced = !m.opts.Now && m.opts.After == "" && m.IntN(3) == 0
 	resumes := m.opts.After != "" || m.opts.From != nil
 	for _, ns := range m.namespaces() {
 		c := &modelClient{model: m, ns: ns, known: state{}}
 		c.unknown = resumes && m.opts.From == nil
 		m.clients = append(m.clients, c)
-		c.listing, c.first, c.open = !resumes, !resumes, !resumes
+		c.listing, c.first, c.open = !resumes || m.opts.UntilSynced, !resumes, !resumes || m.opts.UntilSynced
 		if c.epoch, c.cursor = len(m.present)-1, m.version; resumes {
 			c.pos = len(m.present[c.epoch])
 		}
@@ -232,6 +233,7 @@ func (c *modelClient) act() {
 	switch {
 	case c.listing:
 		c.list(c.IntN(3) > 0)
+	case c.opts.UntilSynced: // it has ended
 	case !c.follow() || c.IntN(25) == 0:
 		c.gap()
 	case c.pos < len(c.present[c.epoch]):
@@ -376,7 +378,7 @@ func (c *modelClient) next() {
 
 // finish delivers everything that is left.
 func (c *modelClient) finish() {
-	for c.listing || !c.follow() || c.pos < len(c.present[c.epoch]) {
+	for c.listing || !c.opts.UntilSynced && (!c.follow() || c.pos < len(c.present[c.epoch])) {
 		switch {
 		case c.listing:
 			c.list(true)

@@ -183,6 +183,12 @@ var corruptions = []corruption{
 			stream.Event{Type: stream.Bookmark, Namespace: m.events[i].Namespace,
 				ResourceVersion: m.events[i].ResourceVersion})
 	}, want: []string{complete, removed, resumed, truthful, ordered}}, // the last two if it is true in another epoch
+	{name: "go on after the end", corrupt: func(m *model, i int) []stream.Event {
+		if !m.opts.UntilSynced || m.events[i].Type == stream.Synced && len(m.clients) > 1 {
+			return nil
+		}
+		return append(m.copied(), m.events[i])
+	}, want: []string{announced}, latest: true},
 	{name: "stop before the end", corrupt: func(m *model, i int) []stream.Event {
 		if len(m.clients) > 1 || m.vague() || !m.live[i] || m.events[i].Object == nil ||
 			slices.ContainsFunc(m.events[i+1:], func(ev stream.Event) bool { return ev.Type == stream.Synced }) {
@@ -215,7 +221,7 @@ func (m *model) syncedDue(i int) bool {
 			return false
 		}
 	}
-	return m.opts.After == "" && m.opts.From == nil
+	return m.opts.After == "" && m.opts.From == nil || m.opts.UntilSynced
 }
 
 func (m *model) changed(i int, change func(*unstructured.Unstructured)) []stream.Event {
@@ -256,6 +262,9 @@ func TestCheckFindsCorruption(t *testing.T) {
 
 // check applies a corruption at a random event, which Check must reject. It returns how often that was possible.
 func (m *model) check(t *testing.T, seed uint64, c corruption) int {
+	if m.opts.UntilSynced && len(m.h.Rewinds) > 0 {
+		return 0 // it has ended in any of the pasts
+	}
 	var events []stream.Event
 	i := 0
 	for tries := 0; events == nil && tries < 10; tries++ {

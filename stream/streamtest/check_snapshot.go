@@ -25,7 +25,7 @@ func (r rules) mismarked(ev stream.Event) string {
 	case r.segment.phase == inSnapshot && !added && !ev.Inferred:
 		return "no watch event may come before SYNCED"
 	case r.segment.phase == inGap && !ev.Inferred:
-		return "after a GAP all events must be inferred until SYNCED"
+		return "differences must be inferred until SYNCED"
 	}
 	return ""
 }
@@ -46,6 +46,8 @@ func (r rules) difference(cand *candidate, i int, ev stream.Event) *Violation {
 		promise, why = r.unchanged(ev)
 	case known && ev.Type == stream.Added:
 		why = "the object is known, so its change must be MODIFIED"
+	case !known && ev.Type == stream.Modified && r.start.mayBeKnown(ev):
+		why = mustBeAdded
 	case !known && ev.Type == stream.Modified && !r.start.unknown:
 		why = "the object is unknown, so it must be ADDED"
 	case known && older(now.rv, was.rv) && !r.mayGoBack(cand):

@@ -15,7 +15,7 @@ type phase int
 
 const (
 	inSnapshot phase = iota // the first snapshot is being delivered
-	inGap                   // the differences after a GAP are being delivered
+	inGap                   // differences are being delivered: after a GAP, or because a run until SYNCED resumes
 	isLive                  // changes are being delivered
 )
 
@@ -34,8 +34,9 @@ type source struct {
 type start struct {
 	begins   bool                               // no event yet; SYNCED may say that the watch is open
 	unknown  bool                               // objects may exist that were not delivered
+	lacks    bool                               // so may From: its first GAP has HistoryLost
 	resuming bool                               // From, and no live event yet
-	restarts bool                               // From has no version, and knows something: GAP comes first
+	restarts string                             // why GAP comes first, if it must
 	pending  map[types.UID]types.NamespacedName // perhaps delivered before: their current state must be delivered
 }
 
@@ -65,11 +66,15 @@ func (s *start) promiseOf(kind stream.Type) string {
 	return complete
 }
 
+// mayBeKnown reports whether the object of ev is pending: if it exists, the next event of it is ADDED.
+func (s *start) mayBeKnown(ev stream.Event) bool {
+	name, ok := s.pending[ev.Object.GetUID()]
+	return ok && name == keyOf(ev.Object)
+}
+
 // isPending reports whether ev is the removal of a pending object that is not also known.
 func (s *start) isPending(cand *candidate, ev stream.Event) bool {
-	key, uid := keyOf(ev.Object), ev.Object.GetUID()
-	name, ok := s.pending[uid]
-	return ev.Type == stream.Deleted && ok && name == key && cand.known[key].uid != uid
+	return ev.Type == stream.Deleted && s.mayBeKnown(ev) && cand.known[keyOf(ev.Object)].uid != ev.Object.GetUID()
 }
 
 // segment is what happened since the last SYNCED.
@@ -98,10 +103,19 @@ func newSource(seq *sequence, h History, namespace string) *source {
 				s.start.resume(known, k)
 			}
 		}
-		rv, moved := o.From.At(namespace)
-		s.start.restarts = rv == "" && (moved || begun || len(known)+len(s.start.pending) > 0)
+		s.start.lacks = o.From.Partial || o.From.Unclean
+		switch rv, moved := o.From.At(namespace); {
+		case rv == "" && (moved || begun || len(known)+len(s.start.pending) > 0):
+			s.start.restarts = "the position knows objects but no version"
+		case o.UntilSynced && s.start.lacks:
+			s.start.restarts = "the position may lack objects"
+		}
 	}
-	if s.segment.cursor != "" {
+	switch {
+	case s.segment.cursor == "":
+	case o.UntilSynced:
+		s.segment.phase = inGap
+	default:
 		s.segment.phase, s.start.begins = isLive, true
 	}
 	for epoch, t := range s.past.timelines {
@@ -149,9 +163,9 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 	rule := s.rules.live
 	switch {
 	case ev.Type == stream.Gap:
-		s.start.restarts = false
+		s.start.restarts = ""
 		return s.gap(i, ev)
-	case s.start.restarts:
+	case s.start.restarts != "":
 		return s.unannounced(i)
 	case ev.Type == stream.Bookmark:
 		return s.bookmark(i, ev.ResourceVersion)
@@ -177,10 +191,9 @@ func (s *source) event(i int, ev stream.Event) *Violation {
 	return nil
 }
 
-// unannounced is the violation of a sequence that does not begin with a GAP, though its position has no version.
+// unannounced is the violation of a sequence that does not begin with a GAP, though its position demands it.
 func (s *source) unannounced(i int) *Violation {
-	const why = "the position knows objects but no version, so GAP must come first"
-	return s.seq.violation(announced, i, why+s.past.in())
+	return s.seq.violation(announced, i, s.start.restarts+", so GAP must come first"+s.past.in())
 }
 
 var reasons = []stream.GapReason{stream.GapExpired, stream.GapRewound, stream.GapPoison,
@@ -196,12 +209,13 @@ func (s *source) gap(i int, ev stream.Event) *Violation {
 		why = "negative duration"
 	case g.From == "" && s.segment.phase == isLive:
 		why = "From must be set"
-	case !g.HistoryLost && s.segment.phase == isLive && s.start.unknown:
+	case !g.HistoryLost && (s.segment.phase == isLive && s.start.unknown || s.start.lacks):
 		why = "HistoryLost must be set while objects may exist that were not delivered"
 	}
 	if why != "" {
 		return s.seq.violation(announced, i, why)
 	}
+	s.start.lacks = false // the snapshot may be complete before SYNCED
 	if s.segment.phase == isLive {
 		if v := s.upTo(i, g.From); v != nil {
 			return v
@@ -252,6 +266,8 @@ func (s *source) end() *Violation {
 		return nil
 	case s.segment.phase != isLive:
 		return s.seq.violation(announced, i, "SYNCED is missing"+s.past.in())
+	case s.seq.opts.UntilSynced:
+		return nil
 	}
 	if v := s.try(func(cand *candidate) *Violation {
 		last := s.past.timelines[len(s.past.timelines)-1]
@@ -287,7 +303,7 @@ func (s *source) awaitsSynced() bool { return s.broken || s.segment.phase != isL
 // syncedOf checks the SYNCED of all namespaces, which is due if one of them awaits it.
 func (s *source) syncedOf(i int, rv string, due bool) *Violation {
 	switch {
-	case s.start.restarts:
+	case s.start.restarts != "":
 		return s.unannounced(i)
 	case !due:
 		return s.seq.violation(announced, i, "SYNCED without a snapshot before it")

@@ -39,7 +39,15 @@ var (
 	after5    = streamtest.CheckOptions{Complete: true, After: "5"}
 	from4     = streamtest.CheckOptions{Complete: true,
 		From: positionAt("4", known("a", "u1", "3"), known("b", "u2", "2"), known("c", "u3", "4"))}
+	// partial4 began after version 3, and an event of a was not acked.
+	partial4 = streamtest.CheckOptions{Complete: true, From: partialAt("4", known("a", "u1", ""))}
 )
+
+func partialAt(rv string, objects ...checkpoint.Object) *checkpoint.Position {
+	p := positionAt(rv, objects...)
+	p.Partial = true
+	return p
+}
 
 func positionAt(rv string, objects ...checkpoint.Object) *checkpoint.Position {
 	return &checkpoint.Position{ResourceVersions: map[string]string{"": rv}, Objects: objects}
@@ -110,6 +118,10 @@ func TestCheck(t *testing.T) {
 			"GAP expired 5..9 history lost; ADDED a(u1)@9 inferred; ADDED d(u5)@8 inferred; SYNCED @9", ""},
 		{"from: nothing was lost", lives, from4, theRest, ""},
 		{"from: expired, differences only", lives, from4, "GAP expired 4..9; " + differ4to9, ""},
+		{"from: the change of an object that may have been delivered is ADDED", lives, partial4,
+			"DELETED b(u2)@5; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; ADDED a(u1)@9", ""},
+		{"from: an object that may have been delivered, after a gap", lives, partial4,
+			"GAP expired 4..9 history lost; ADDED a(u1)@9 inferred; ADDED d(u5)@8 inferred; SYNCED @9", ""},
 		{"each namespace advances separately", spaces, twoSpaces,
 			"ADDED y/b(u2)@2 in y; ADDED x/a(u1)@1 in x; SYNCED ; MODIFIED y/b(u2)@4 in y; " +
 				"MODIFIED x/a(u1)@3 in x; ADDED y/c(u3)@6 in y; DELETED x/a(u1)@5 in x", ""},
@@ -256,6 +268,12 @@ func TestCheck(t *testing.T) {
 		{"from: a removal while it was stopped is missing", lives, from4,
 			"GAP expired 4..9; MODIFIED a(u1)@9 inferred; ADDED d(u5)@8 inferred; SYNCED @9", resumed},
 		{"from: no change is delivered", lives, from4, "SYNCED @4", resumed},
+		{"from: MODIFIED of an object that may have been delivered", lives, partial4,
+			"DELETED b(u2)@5; ADDED d(u4)@6; DELETED d(u4)@7; ADDED d(u5)@8; MODIFIED a(u1)@9", truthful},
+		{"from: the same, after a gap", lives, partial4,
+			"GAP expired 4..9 history lost; MODIFIED a(u1)@9 inferred; ADDED d(u5)@8 inferred; SYNCED @9", truthful},
+		{"from: a GAP without HistoryLost", lives, partial4,
+			"GAP expired 4..9; ADDED a(u1)@9 inferred; ADDED d(u5)@8 inferred; SYNCED @9", announced},
 
 		{"a rewind called expired", restored, whole,
 			"ADDED a(u1)@4; ADDED b(u2)@2; SYNCED @4; ADDED c(u3)@5; GAP expired 5..4; DELETED b(u2)@2 inferred; " +
@@ -290,7 +308,7 @@ func TestCheckOptions(t *testing.T) {
 		t.Errorf("nil options: %v", err)
 	}
 	for _, bad := range []streamtest.CheckOptions{{Now: true, After: "1"},
-		{After: "1", From: positionAt("1")}} {
+		{After: "1", From: positionAt("1")}, {Now: true, UntilSynced: true}, {After: "1", UntilSynced: true}} {
 		if err := streamtest.Check(oracle.History(t, lives), events, &bad); err == nil {
 			t.Errorf("%+v was accepted", bad)
 		}

@@ -19,7 +19,7 @@ type session struct {
 	entries  []entry
 	retained []object // initial events until the marker; like the page in a Worker's inbox
 	lastName int8     // the greatest name on the pages of this snapshot so far, plus one
-	infers   bool     // a GAP has been delivered
+	infers   bool     // a GAP has been delivered, or the run resumes with a snapshot
 	fake     bool     // objects have neither versions nor uids
 	selects  bool     // only objects of even versions are selected
 	report   extent
@@ -60,6 +60,7 @@ func begin(u *setup, from sequence.Origin) session {
 		rules.Partial, rules.Unclean = p.Partial, p.Unclean
 		b = sequence.Beginning(from, "", x.All())
 		_, begun = p.ResourceVersions[""]
+		s.infers = from.Infers("")
 		s.keep(x)
 	}
 	s.report = extent{b.Version, begun && !b.Moved || b.Version != "", rules.Partial, rules.Unclean, b.Rewound}

@@ -175,6 +175,12 @@ func rows() []*setup {
 			from: sequence.Origin{Position: &checkpoint.Position{ResourceVersions: map[string]string{"other": "2"}}}},
 		{name: "until synced", rules: protocol.Rules{UntilSynced: true}, before: "+a",
 			may: budget{writes: 2, compactions: 1, faults: 1}, failures: everyClass},
+		{name: "until synced, from a position", rules: protocol.Rules{UntilSynced: true},
+			from: snapshot(position("2", checkpoint.Position{}, "a/u1@2")), before: "+a +b",
+			may: budget{writes: 1, compactions: 1, resumes: 1, faults: 1}, failures: transient},
+		{name: "until synced, from an unclean position", rules: protocol.Rules{UntilSynced: true},
+			from: snapshot(position("2", checkpoint.Position{Unclean: true}, "a/u1@2")), before: "+a +b",
+			may: budget{writes: 1, compactions: 1}},
 		{name: "until closed", rules: protocol.Rules{UntilClosed: true}, before: "+a",
 			may: budget{writes: 2, compactions: 1, faults: 1}, failures: someClasses},
 		{name: "gives up", rules: paged, gives: true, before: "+a",
@@ -183,6 +189,12 @@ func rows() []*setup {
 		{name: "fake", rules: protocol.Rules{NoProbe: true}, fake: true, before: "+a",
 			may: budget{writes: 2, faults: 2}, failures: someClasses},
 	}
+}
+
+// snapshot makes a run begin with a snapshot, although its position has a version.
+func snapshot(from sequence.Origin) sequence.Origin {
+	from.Snapshot = true
+	return from
 }
 
 // position returns a Position as a checkpoint may have it, with objects such as "a/u1@2". One without a version was

@@ -316,7 +316,8 @@ func (w *world) judge(complete bool) error {
 }
 
 func (w *world) options(complete bool) streamtest.CheckOptions {
-	o := streamtest.CheckOptions{From: w.session.receiver.from, Complete: complete}
+	o := streamtest.CheckOptions{From: w.session.receiver.from, Complete: complete,
+		UntilSynced: w.setup.rules.UntilSynced}
 	if w.setup.selects {
 		o.Selected = func(u *unstructured.Unstructured) bool { return number(u.GetResourceVersion())%2 == 0 }
 	}

@@ -24,8 +24,8 @@ type CheckpointRun struct {
 	Acked func(i int) bool
 	// PositionsOnly says that the store keeps no objects.
 	PositionsOnly bool
-	// Options say how the sequence was made: Namespaces and, if Before is nil, Now and After. Before takes the place of
-	// From.
+	// Options say how the sequence was made: Namespaces, UntilSynced and, if Before is nil, Now and After. Before takes
+	// the place of From.
 	Options streamtest.CheckOptions
 }
 
@@ -212,7 +212,7 @@ func (run CheckpointRun) explain(n string, joint bool, acked func(int) bool) (ne
 		joint: joint, waits: run.Options.Now && !joint, version: run.After.ResourceVersions[n],
 		minVersion: run.Before.ResourceVersions[n], expected: entries{}, wrong: map[objectID]bool{},
 	}
-	w.snapshot = w.minVersion == ""
+	w.snapshot, w.again = w.minVersion == "", run.Options.UntilSynced
 	for i, ev := range run.Events {
 		if ev.Namespace == n || ev.Type == stream.Synced {
 			w.steps = append(w.steps, step{ev, i, acked(i)})
@@ -240,6 +240,7 @@ type checkpointWalk struct {
 	steps []step
 	joint bool // SYNCED is of several namespaces
 	waits bool // the start is Now: before SYNCED nothing but its version is committed
+	again bool // a run until SYNCED: it reads a snapshot even if Before has a version
 
 	version string  // in After; empty within a snapshot
 	stored  entries // in After; nil with PositionsOnly
@@ -271,7 +272,11 @@ func (w *checkpointWalk) compare(id objectID) {
 
 // explained reports whether there is a point at which After is correct.
 func (w *checkpointWalk) explained() bool {
-	if w.snapshot && w.withinSnapshot(w.steps) {
+	before := w.again && !w.snapshot && (len(w.steps) == 0 || w.steps[0].event.Type != stream.Gap)
+	if before && w.version == w.minVersion && w.correct(w.wrong, "not the state before the snapshot") {
+		return true
+	}
+	if w.snapshot = w.snapshot || before; w.snapshot && w.withinSnapshot(w.steps) {
 		return true
 	}
 	for i, st := range w.steps {

@@ -23,6 +23,8 @@ func TestCheckCheckpoint(t *testing.T) {
 	const rewound = "SYNCED @90; GAP rewound 90..50; SYNCED @50; ADDED a(u1)@60"
 	const coalesced = "ADDED a(u1)@3; SYNCED @3; MODIFIED a(u1)@9 coalesced 1; ADDED b(u2)@6"
 	const a, b, a12, a60 = "ADDED a(u1)@3;", "ADDED b(u2)@5;", "ADDED a(u1)@12;", "ADDED a(u1)@60"
+	const differences = "MODIFIED a(u1)@12 inferred; ADDED c(u3)@9 inferred; DELETED b(u2)@5 inferred; SYNCED @14"
+	untilSynced := streamtest.CheckOptions{UntilSynced: true}
 	for _, tc := range []struct {
 		why, events   string
 		before, after *checkpoint.Position
@@ -67,6 +69,21 @@ func TestCheckCheckpoint(t *testing.T) {
 			streamtest.CheckOptions{Now: true}, ""},
 		{"Now counts only without a position to resume from", events, at("2", ""), at("2", ""), "",
 			streamtest.CheckOptions{Now: true}, ""},
+
+		{"until SYNCED: before the snapshot", differences, at("4", a+b), at("4", a+b), "-x", untilSynced, ""},
+		{"until SYNCED: within the snapshot", differences, at("4", a+b), at("", a+b+"ADDED c(u3)@9"), "-xxx",
+			untilSynced, ""},
+		{"until SYNCED: after it", differences, at("4", a+b), at("14", a12+"ADDED c(u3)@9"), "xxxx", untilSynced, ""},
+		{"until SYNCED: a version before that of SYNCED", differences, at("4", a+b), at("9", a+b), "x", untilSynced,
+			`1 the checkpoint: breaks "durable": at 9: no event has such a version`},
+		{"until SYNCED: an unacked event is passed", differences, at("4", a+b), at("14", a12+"ADDED c(u3)@9"), "xx-x",
+			untilSynced,
+			`2 DELETED b@5 inferred: breaks "acknowledged": it was not acked, and the checkpoint (at 14) passes it`},
+		{"until SYNCED: half a commit", differences, at("4", a+b), at("4", a), "xxxx", untilSynced,
+			`4 the checkpoint: breaks "durable": at 4: /b (u2) is missing: not the state before the snapshot`},
+		{"within a snapshot, although the run goes on where it stood", differences, at("4", a+b),
+			at("", a+b+"ADDED c(u3)@9"), "-xxx", streamtest.CheckOptions{},
+			`0 the checkpoint: breaks "durable": within a snapshot: no event has such a version`},
 
 		{"a bookmark after an unacked SYNCED", events, nil, at("10", a+b), "xx", streamtest.CheckOptions{},
 			`2 SYNCED @9: breaks "acknowledged": it was not acked, and the checkpoint (at 10) passes it`},
