@@ -164,7 +164,8 @@ func TestFirstListIsAnotherDocument(t *testing.T) {
 		{"an empty object", "{}", false},
 		{"no kind", `{"apiVersion":"example.com/v1","metadata":{"resourceVersion":"5"},"items":[]}`, false},
 		{"a Status", `{"kind":"Status","apiVersion":"v1","status":"Success"}`, true},
-		{"a Table", `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"5"},"rows":[]}`, true},
+		{"a Table", `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"5"},"rows":[]}`,
+			true},
 		{"one object", `{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":"a"}}`, true},
 		{"a list of another group", `{"kind":"WidgetList","apiVersion":"v1","items":[]}`, true},
 	} {
@@ -176,7 +177,8 @@ func TestFirstListIsAnotherDocument(t *testing.T) {
 				sc := &script{t: t, exchanges: []exchange{{"list", document}}, noProbes: true}
 				want := []string(nil)
 				if !tt.ends {
-					sc.exchanges = append(sc.exchanges, exchange{"list", list("5", "")}, exchange{"watch 5", watch("open")})
+					sc.exchanges = append(sc.exchanges, exchange{"list", list("5", "")},
+						exchange{"watch 5", watch("open")})
 					want = []string{"SYNCED 5"}
 				}
 				var got []string

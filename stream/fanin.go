@@ -180,7 +180,7 @@ func (f *fanIn) isOver() bool {
 // it ended.
 func (f *fanIn) isSynced() (synced bool) {
 	for _, m := range f.members {
-		if m.state == watched && !(m.synced && m.worker.Status().Synced) { // a gap may be found, and its GAP be still to come
+		if m.state == watched && !(m.synced && m.worker.Status().Synced) { // a GAP may be still to come
 			return false
 		}
 		synced = synced || m.synced && (m.state == watched || m.state == ended)

@@ -107,7 +107,8 @@ func TestListsWithoutItems(t *testing.T) {
 			why   string
 		}{
 			{`,"items":[]`, []string{"GAP expired from 5 to 20", "DELETED a@3 inferred", "SYNCED 20"}, "an empty list"},
-			{`,"items":null`, []string{"GAP expired from 5 to 20", "DELETED a@3 inferred", "SYNCED 20"}, "null is empty"},
+			{`,"items":null`, []string{"GAP expired from 5 to 20", "DELETED a@3 inferred", "SYNCED 20"},
+				"null is empty"},
 			{``, []string{"GAP expired from 5 to 20", "DELETED a@3 inferred", "SYNCED 20"}, "so is a missing list"},
 			{`,"items":{}`, nil, "an object is no list, and is retried"},
 			{`,"items":""`, nil, "nor is a text"},
@@ -119,8 +120,9 @@ func TestListsWithoutItems(t *testing.T) {
 						apiVersion, mode = "meta.k8s.io/v1", stream.Metadata
 					}
 					bad := func(*http.Request) (*http.Response, error) {
-						return respond(200, io.NopCloser(strings.NewReader(fmt.Sprintf(
-							`{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"20"}%s}`, kind, apiVersion, tt.items))))
+						text := fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"20"}%s}`,
+							kind, apiVersion, tt.items)
+						return respond(200, io.NopCloser(strings.NewReader(text)))
 					}
 					sc := &script{t: t, exchanges: []exchange{
 						{"list", list("5", "", "a@3")}, {"watch 5", watch("ERROR 410 Expired")},

@@ -49,7 +49,8 @@ func TestProxies(t *testing.T) {
 		gap      string // the reason of GAPs; empty: there is none
 		requests int    // at most, in 22 minutes
 	}{
-		{"kubernetes-sigs/kubespray#655: watches are cut after 3 s, each after a probe", cutsWatches(3 * time.Second), "",
+		{"kubernetes-sigs/kubespray#655: watches are cut after 3 s, each after a probe",
+			cutsWatches(3 * time.Second), "",
 			900},
 		{"after 1 s: watches that may have begun at an expired version", cutsWatches(time.Second), "expired", 900},
 		{"a cache answers a watch with the list: the waits grow to 30 s", ignoresWatch(), "poison", 200},
@@ -120,7 +121,7 @@ func serveObject(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestGoawayLosesNothing: googlecloudrobotics/core#64, kubernetes/kubernetes#73277. A kube-apiserver with
-// --goaway-chance tells a client to use another connection while its watches go on.
+// --goaway-chance makes a client use another connection while its watches go on.
 func TestGoawayLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &network{accept: make(chan net.Conn), down: make(chan struct{})}

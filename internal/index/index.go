@@ -295,7 +295,7 @@ func (x *Index) Put(now objects.Version, selected bool, from Evidence, deliver D
 	return nil
 }
 
-// doubt returns what is wrong about an event of an object, though it tells what the object is now. It may be nil.
+// doubt returns what is wrong about an event, though it says what the object is now. It may be nil.
 func (x *Index) doubt(id objects.ID, known bool, from Evidence) *Contradiction {
 	switch {
 	case known && from == Appeared:
@@ -348,9 +348,7 @@ func (x *Index) update(was, now objects.Version, known, stale bool) {
 // putOthers decides about the objects of the name of one that exists, with other uids. A new one of a list takes their
 // place: their deletion was missed. An event that is newer than they are contradicts them. A pending entry is newer
 // than the version where the watch resumes, so the watch will report its deletion.
-func (x *Index) putOthers(
-	now objects.Version, others []objects.Version, known bool, from Evidence, deliver Deliver,
-) error {
+func (x *Index) putOthers(now objects.Version, others []objects.Version, known bool, from Evidence, d Deliver) error {
 	var gone []objects.Version
 	for _, other := range others {
 		switch {
@@ -363,7 +361,7 @@ func (x *Index) putOthers(
 			return &Contradiction{now.ID, "it is new, and another object of its name was not deleted"}
 		}
 	}
-	return x.end(gone, deliver)
+	return x.end(gone, d)
 }
 
 // others returns the objects of the same name that have another uid.

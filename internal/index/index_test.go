@@ -209,7 +209,7 @@ func TestIndex(t *testing.T) {
 			[]op{put(obj("b", "1", "5"))}, appear(obj("a", "2", "6")), "ADDED"},
 		{"creation of a known object, again", "it was delivered",
 			[]op{put(obj("a", "1", "5"))}, appear(obj("a", "1", "5")), ""},
-		{"creation that is older than another object of the name", "it is sent again: the name has gone on to the other",
+		{"creation that is older than another object of the name", "it is sent again: the name is the other's",
 			[]op{list(obj("a", "2", "9"))}, appear(obj("a", "1", "3")), ""},
 		{"replayed change that is older", "it was delivered before",
 			[]op{put(obj("a", "1", "7"))}, replayPut(obj("a", "1", "6")), ""},

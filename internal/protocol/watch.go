@@ -65,7 +65,7 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 	case isFinal(m, f):
 		return Stopped{Err: f.Err}, Outputs{}
 	case f.Class == BadRequest && !f.Gateway && m.failures >= maxTries:
-		return m.relist(GapExpired, f), Outputs{} // it is no version for this server, or a list shows what else is wrong
+		return m.relist(GapExpired, f), Outputs{} // it is no version of this server, or a list shows what is wrong
 	}
 	m.failures++
 	if (f.RetryAfter > 0 || f.Refused()) && f.Class != TooLarge {

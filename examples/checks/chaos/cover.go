@@ -105,7 +105,7 @@ func (j *judgement) walk() {
 				c.now.open = true
 				c.lost = c.lost || r.HistoryLost || r.reusesVersions()
 				if r.mayLieBack() {
-					j.takeBack(c, r)
+					j.due = upTo(j.due, c, r)
 				}
 			}
 			clear(j.order)
@@ -184,22 +184,6 @@ func (j *judgement) cover(c *cellState, epoch int, to int64, i int) {
 		j.due = append(j.due, interval{c.cell, c.now.epoch, c.now.to, to, i, c.excused})
 	}
 	c.now.to = to
-}
-
-// takeBack follows a GAP that may be about changes before the last reports: only what it says to be complete is due.
-func (j *judgement) takeBack(c *cellState, r report) {
-	upTo := c.synced
-	if r.From != "" {
-		upTo = max(upTo, revision(r.From))
-	}
-	j.due = slices.DeleteFunc(j.due, func(d interval) bool {
-		return d.cell == c.cell && d.epoch == c.now.epoch && d.from >= upTo
-	})
-	for i := range j.due {
-		if d := &j.due[i]; d.cell == c.cell && d.epoch == c.now.epoch {
-			d.to = min(d.to, upTo)
-		}
-	}
 }
 
 // enter handles a restore of etcd that a client went through without a GAP. If etcd's revision was past the client's

@@ -9,8 +9,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/testing/servers"
 )
 
-const restartsWatches = "restarts-watches"
-
 // ruleBreaker is a server that breaks a rule of the API conventions, as the proxy plays it for a while.
 type ruleBreaker struct {
 	name  string

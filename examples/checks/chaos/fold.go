@@ -59,7 +59,8 @@ func (j *judgement) differs(c *cellState, epoch int, to int64) string {
 	want := j.view.state(c.cell, epoch, to)
 	var lines []string
 	note := func(uid types.UID, format string, args ...any) {
-		ahead := (j.subject.Checkpoint || j.subject.Coalesces || j.staysBehind()) && c.last[uid] > to
+		behind := j.subject.Chained && len(j.restarts) > 0 // the run resumed before what the last one has reported
+		ahead := (j.subject.Checkpoint || j.subject.Coalesces || behind) && c.last[uid] > to
 		if !c.excused[uid] && !ahead {
 			lines = append(lines, fmt.Sprintf(format, args...))
 		}
@@ -85,11 +86,6 @@ func (j *judgement) differs(c *cellState, epoch int, to int64) string {
 	return strings.Join(lines, "; ")
 }
 
-// staysBehind reports whether a run may resume before what the last one has reported, because a list was due.
-func (j *judgement) staysBehind() bool {
-	return j.subject.Chained && slices.ContainsFunc(j.faults, func(f fault) bool { return f.Name == restartsWatches })
-}
-
 // checkEnd checks that the client knows everything at the end.
 func (j *judgement) checkEnd() {
 	newest := len(j.view.history.epochs) - 1
@@ -102,7 +98,7 @@ func (j *judgement) checkEnd() {
 		case !c.now.blind:
 			j.cover(c, newest, end, len(j.reports)-1)
 		}
-		if j.isDoubted(c.cell, time.Now()) {
+		if j.restarts.hide(c, time.Now()) {
 			continue
 		}
 		want := j.view.state(c.cell, newest, end)

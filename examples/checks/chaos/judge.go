@@ -84,6 +84,9 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 			reported: map[identity]bool{}, inferredEnds: map[string]bool{}, retold: map[types.UID]int64{},
 			cells: map[cell]*cellState{},
 		}
+		if s.Ours {
+			j.restarts = restartsOf(faults)
+		}
 		j.run()
 		j.recover()
 	}
@@ -102,15 +105,16 @@ type judgement struct {
 
 	reported     map[identity]bool
 	inferredEnds map[string]bool // uids
-	// retold are the states that a watch may have told in the place of earlier ones, because it began with what exists. A
-	// run that ends before its GAP says nothing of those.
-	retold map[types.UID]int64
-	cells  map[cell]*cellState
-	due    []interval
-	seen   map[repeatKey]int // run of the last report
-	live   map[identity]bool
-	order  map[string]int64 // the last live version, by worker or object
-	fresh  bool             // no SYNCED in this run so far
+	// retold are the states that a watch may have sent in the place of earlier ones, because it began with what exists.
+	// A run that ends before its GAP says nothing of those.
+	retold   map[types.UID]int64
+	restarts restarts // of our clients
+	cells    map[cell]*cellState
+	due      []interval
+	seen     map[repeatKey]int // run of the last report
+	live     map[identity]bool
+	order    map[string]int64 // the last live version, by worker or object
+	fresh    bool             // no SYNCED in this run so far
 }
 
 func (j *judgement) run() {
@@ -121,7 +125,7 @@ func (j *judgement) run() {
 		if r.UID == "" {
 			continue
 		}
-		if j.subject.Ours && j.mayRestart(r.At) && r.Kind != deleted {
+		if j.restarts.include(r.At) && r.Kind != deleted {
 			j.retold[r.UID] = max(j.retold[r.UID], revision(r.ResourceVersion))
 		}
 		if j.reported[identityOf(r)] = true; r.Kind == deleted && (r.Inferred || r.ResourceVersion == "") {

@@ -136,7 +136,8 @@ func (o *observer) resume(ctx context.Context, path string) {
 		}
 		from := list.Metadata.ResourceVersion
 		err := get("?watch=1&timeoutSeconds=1&resourceVersion="+from, &frame)
-		if first := revision(frame.Object.Metadata.ResourceVersion); err == nil && 0 < first && first <= revision(from) {
+		first := revision(frame.Object.Metadata.ResourceVersion)
+		if err == nil && 0 < first && first <= revision(from) {
 			o.note("watch from before its version")
 		}
 	}

@@ -71,8 +71,8 @@ func (r report) reusesVersions() bool {
 	return r.Reason == anyReason || r.Reason == string(stream.GapRewound)
 }
 
-// mayLieBack reports whether changes may be missing from before the reports just before a GAP: events were reported while
-// a list was due.
+// mayLieBack reports whether changes may be missing from before the reports just before a GAP: events were reported
+// while a list was due.
 func (r report) mayLieBack() bool {
 	return r.Reason == anyReason || r.Reason == string(stream.GapUnordered)
 }

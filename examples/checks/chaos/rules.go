@@ -1,10 +1,5 @@
 package main
 
-import (
-	"slices"
-	"time"
-)
-
 // judgesKinds reports whether ADDED must be that of an unknown object, and every other report that of a known one.
 func (j *judgement) judgesKinds(c *cellState, r report) bool {
 	return j.subject.Ours && !j.subject.Checkpoint && !c.lost && !c.excused[r.UID]
@@ -13,28 +8,13 @@ func (j *judgement) judgesKinds(c *cellState, r report) bool {
 // checkOrder checks that live versions ascend: those of each object alone, while a watch may begin with what exists.
 func (j *judgement) checkOrder(i int, r report, version int64) {
 	key := r.Worker
-	if j.subject.ByObject || j.subject.Coalesces || j.mayRestart(r.At) {
+	if j.subject.ByObject || j.subject.Coalesces || j.restarts.include(r.At) {
 		key = string(r.UID)
 	}
 	if last, ok := j.order[key]; ok && version <= last {
 		j.violate(&j.verdict.OrderViolations, i, r.UID, "%d came after %d", version, last)
 	}
 	j.order[key] = max(j.order[key], version)
-}
-
-// mayRestart reports whether watches may begin with what exists, or have just done so.
-func (j *judgement) mayRestart(at time.Time) bool {
-	return slices.ContainsFunc(j.faults, func(f fault) bool {
-		return f.Name == restartsWatches && !at.Before(f.From) && at.Before(f.To.Add(5*time.Second))
-	})
-}
-
-// isDoubted reports whether a client of ours may not have noticed a change at some time, because watches began with what
-// exists, and no list has been read since: it is still due.
-func (j *judgement) isDoubted(k cell, at time.Time) bool {
-	return j.subject.Ours && slices.ContainsFunc(j.faults, func(f fault) bool {
-		return f.Name == restartsWatches && at.After(f.From.Add(-5*time.Second)) && j.cell(k).relisted.Before(f.To)
-	})
 }
 
 // checkReal checks that an object and a version existed.
@@ -99,7 +79,7 @@ func (j *judgement) checkRepeats() {
 		}
 		at, found := upTo[r.Worker]
 		switch {
-		case before == run || j.subject.Chained && !j.staysBehind():
+		case before == run || j.subject.Chained && len(j.restarts) == 0:
 			j.violate(&j.verdict.Repeats, i, r.UID, "it was reported before, in run %d", before)
 		case found && r.ResourceVersion != "" && identityOf(r).version <= at && r.Kind != deleted:
 			j.violate(&j.verdict.Repeats, i, r.UID, "it was reported in run %d, and %d was committed before run %d",
@@ -122,7 +102,7 @@ func (j *judgement) checkDue() {
 				continue
 			}
 			counted[k] = true
-			if j.subject.Coalesces || j.wasReported(f) || j.isDoubted(d.cell, f.At) {
+			if j.subject.Coalesces || j.wasReported(f) || j.restarts.hide(j.cell(d.cell), f.At) {
 				continue
 			}
 			j.verdict.ChangesMissed++

@@ -208,8 +208,8 @@ func (m *moves) replies() {
 		if state.Whole() {
 			whole = s.list(s.now, 0)
 		}
-		m.gets(page(m.from.shown(s.now), token{}, whole), free)
-		m.lags(func(version int8, paid func(*world)) { m.gets(page(m.from.shown(version), token{}, nil), paid) })
+		m.gets(page(m.shown(s.now), token{}, whole), free)
+		m.lags(func(version int8, paid func(*world)) { m.gets(page(m.shown(version), token{}, nil), paid) })
 		m.fails()
 	case protocol.Connecting:
 		if state.Initial() {
@@ -228,6 +228,9 @@ func (m *moves) replies() {
 	}
 }
 
+// shown returns the version of a list of what exists at a version.
+func (m *moves) shown(version int8) int8 { return m.from.server.shown(version, m.from.setup.always) }
+
 // lags yields the replies of a replica that lags.
 func (m *moves) lags(replies func(version int8, paid func(*world))) {
 	if m.from.left.lags > 0 && m.from.server.now > 1 {
@@ -239,10 +242,10 @@ func (m *moves) lags(replies func(version int8, paid func(*world))) {
 func (m *moves) lists(version int8, paid func(*world)) {
 	all := m.from.server.list(version, 0)
 	if m.from.setup.always != forbidsPages {
-		m.gets(page(m.from.shown(version), token{}, all), paid)
+		m.gets(page(m.shown(version), token{}, all), paid)
 	}
 	if len(all) > 0 {
-		m.gets(page(m.from.shown(version), token{version, all[0].name + 1, 0}, all[:1]), paid)
+		m.gets(page(m.shown(version), token{version, all[0].name + 1, 0}, all[:1]), paid)
 	}
 }
 
@@ -261,13 +264,13 @@ func (m *moves) continued(t token) {
 		m.gets(reply{kind: failed, class: protocol.Forbidden}, free)
 		return
 	}
-	shown := m.from.shown(t.version)
+	shown := m.shown(t.version)
 	m.gets(page(shown, token{}, s.list(t.version, int(t.from))), free)
 	first := s.list(t.version, 0)[:1]
 	if m.from.left.faults > 0 {
 		m.gets(page(shown, t, first), faulty) // the same page, with the same token
 		if s.now != t.version {
-			m.gets(page(m.from.shown(s.now), token{}, s.list(s.now, int(t.from))), faulty) // of another version
+			m.gets(page(m.shown(s.now), token{}, s.list(s.now, int(t.from))), faulty) // of another version
 		}
 	}
 	if m.from.left.repeats > 0 {
@@ -297,7 +300,9 @@ func (m *moves) opensInitial() {
 // opens yields a watch that begins at a version.
 func (m *moves) opens(at int8) {
 	if at == 0 || m.from.setup.always == restartsWatches {
-		m.gets(reply{kind: opened}, func(w *world) { w.wire = wire{open: true, position: w.server.now, existing: true} })
+		m.gets(reply{kind: opened}, func(w *world) {
+			w.wire = wire{open: true, position: w.server.now, existing: true}
+		})
 		return
 	}
 	expired := at < m.from.server.compacted

@@ -13,13 +13,13 @@ import (
 func (q quirk) breaksVersions() bool { return q >= restartsWatches }
 
 // shown returns the version that a list has of what exists at a version.
-func (w *world) shown(version int8) int8 {
-	switch w.setup.always {
+func (s *server) shown(version int8, always quirk) int8 {
+	switch always {
 	case noListVersions:
 		return 0
 	case greatestItems:
 		greatest := int8(0)
-		for _, o := range w.server.at(version) {
+		for _, o := range s.at(version) {
 			greatest = max(greatest, o.version)
 		}
 		if greatest > 0 {
@@ -62,18 +62,18 @@ func (r *receiver) asked() moment {
 // appendTruth appends what checkTruth judges later events by: what is known, since when a snapshot is being read, and
 // which changes nothing has announced yet.
 func (r *receiver) appendTruth(k *keys, past history) {
-	known := map[int8]int8{}  // the version of each uid
-	owed := map[object]bool{} // the states that are still to be delivered
+	known := map[int8]int8{}     // the version of each uid
+	pending := map[object]bool{} // the states that are still to be delivered
 	began, reading, again := moment(0), true, false
 	done := 0 // changes of the past
-	owe := func(until moment) {
+	hold := func(until moment) {
 		for ; done < int(until); done++ {
 			c := past.changes[done]
-			owed[stateOf(c.object, c.kind)] = true
+			pending[stateOf(c.object, c.kind)] = true
 		}
 	}
 	for _, ev := range r.events {
-		owe(ev.came)
+		hold(ev.came)
 		switch ev.kind {
 		case sequence.Gap:
 			began, reading = r.asked(), true
@@ -81,19 +81,19 @@ func (r *receiver) appendTruth(k *keys, past history) {
 		case sequence.Synced:
 			if reading {
 				reading = false
-				clear(owed) // what has happened until now may be missing
+				clear(pending) // what has happened until now may be missing
 			}
 			again = false
 		case sequence.Bookmark:
 		case sequence.Deleted:
 			delete(known, ev.uid)
-			delete(owed, stateOf(ev.object, deleted))
+			delete(pending, stateOf(ev.object, deleted))
 		default:
 			known[ev.uid] = ev.object.version
-			delete(owed, stateOf(ev.object, added))
+			delete(pending, stateOf(ev.object, added))
 		}
 	}
-	owe(moment(len(past.changes)))
+	hold(moment(len(past.changes)))
 	k.bytes(bit(reading), bit(again))
 	if reading {
 		k.bytes(byte(began))
@@ -105,7 +105,7 @@ func (r *receiver) appendTruth(k *keys, past history) {
 		}
 	}
 	for _, c := range past.changes {
-		k.bytes(bit(owed[stateOf(c.object, c.kind)]))
+		k.bytes(bit(pending[stateOf(c.object, c.kind)]))
 	}
 }
 

@@ -14,7 +14,7 @@ func (m *moves) initial() {
 	}
 	m.unsent()
 	switch {
-	case x.broken || len(m.from.unsent()) > 0:
+	case x.broken || len(m.from.wire.unsent(&m.from.server)) > 0:
 	case !x.markless:
 		m.gets(reply{kind: marker, version: x.position}, free)
 		if m.from.left.faults > 0 {
@@ -32,14 +32,14 @@ func (m *moves) unsent() {
 	if m.from.wire.broken {
 		return
 	}
-	for _, o := range m.from.unsent() {
+	for _, o := range m.from.wire.unsent(&m.from.server) {
 		m.gets(sends(change{object: o}), func(w *world) { w.wire.sent[o.name] = true })
 	}
 }
 
-func (w *world) unsent() (objects []object) {
-	for _, o := range w.server.list(w.wire.position, 0) {
-		if !w.wire.sent[o.name] {
+func (x *wire) unsent(s *server) (objects []object) {
+	for _, o := range s.list(x.position, 0) {
+		if !x.sent[o.name] {
 			objects = append(objects, o)
 		}
 	}
@@ -67,7 +67,7 @@ func (m *moves) streams() {
 	}
 	switch {
 	case x.broken:
-	case x.existing && len(m.from.unsent()) > 0:
+	case x.existing && len(m.from.wire.unsent(&m.from.server)) > 0:
 		m.unsent()
 	default:
 		m.live()
@@ -82,7 +82,7 @@ func (m *moves) streams() {
 		m.gets(reply{kind: relists}, free)
 	}
 	if !x.broken {
-		if !m.from.sendsMore() && !m.from.behind() && !m.from.setup.fake {
+		if !m.from.wire.sendsMore(&m.from.server) && !m.from.behind() && !m.from.setup.fake {
 			m.gets(reply{kind: bookmark, version: s.now}, func(w *world) { w.wire.position = s.now })
 			if m.from.left.faults > 0 {
 				m.gets(reply{kind: bookmark}, faulty) // without a version
@@ -108,13 +108,13 @@ func (w *world) idle() bool {
 		r := &w.session.receiver
 		waits = r.phase != sequence.Synced || r.asked() < moment(len(w.past.changes))
 	}
-	return streaming && !waits && !w.sendsMore() && !w.behind() && !w.wire.broken && !w.wire.expired
+	return streaming && !waits && !w.wire.sendsMore(&w.server) && !w.behind() && !w.wire.broken && !w.wire.expired
 }
 
 // sendsMore reports whether a watch has something to send.
-func (w *world) sendsMore() bool {
-	_, more := w.server.after(w.wire.position)
-	return more || w.wire.late > 0 || w.wire.existing && len(w.unsent()) > 0
+func (x *wire) sendsMore(s *server) bool {
+	_, more := s.after(x.position)
+	return more || x.late > 0 || x.existing && len(x.unsent(s)) > 0
 }
 
 // live yields the next change.
