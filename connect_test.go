@@ -59,7 +59,9 @@ func TestConnection(t *testing.T) {
 		}
 
 		store := &checkpoint.Memory{}
-		for _, want := range [][]string{{"ADDED hall/stool@2", "SYNCED @2"}, {"ADDED hall/bench@3", "SYNCED @3"}} {
+		for _, want := range [][]string{
+			{"ADDED hall/stool@2", "SYNCED @2"}, {"ADDED hall/bench@3 inferred", "SYNCED @3"},
+		} {
 			tracker, err := c.Tracker(t.Context(), store, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -57,7 +57,7 @@ var answers = []struct {
 	{403, "application/json", statusOf403 + strings.Repeat(" ", 1<<20), "", "a Status that is too long"},
 	{400, "application/json", `{"error":"bad request"}`, "", "JSON without a kind"},
 	{403, "application/json", without(`"kind":"Status",`), "", "a Status without its kind"},
-	{403, "application/json", without(`"apiVersion":"v1",`), "", "a Status without its version"},
+	{403, "application/json", without(`"apiVersion":"v1",`), jane, "a Status without its version: client-go takes it"},
 	{403, "application/json", strings.ReplaceAll(statusOf403, `"v1"`, `"gateway.io/v1"`), "", "a gateway's Status"},
 	{403, "application/json", `{"kind":"Status","apiVersion":"v1","status":"Success"}`, "", "a Status of a success"},
 	{403, "application/json", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no route"}`, "",
