@@ -11,7 +11,7 @@ const (
 	// Healthy is how long a connection must have lasted to count as a success. A server in trouble closes connections
 	// at once; a healthy one ends watches after minutes, an impatient proxy after seconds.
 	Healthy = 2 * time.Second
-	// lasting is how long a connection must have lasted after a gap for the next gap to be answered at once.
+	// lasting is how long a connection that ends in a gap must have lasted for that to be answered at once.
 	lasting = 30 * time.Second
 	// maxTries is how often a page may fail before the list begins again, and how often a streaming list may break off
 	// before a paged one is tried.

@@ -191,7 +191,7 @@ func (s Streaming) closed(in Closed) State {
 	switch {
 	case in.After >= Healthy || in.Planned:
 		m.failures, m.empty = 0, 0
-		if in.After >= lasting || in.Planned {
+		if in.After >= lasting || in.Planned || !s.endsInGap(in.Cause) {
 			m.relists = 0
 		}
 	case s.frames:
@@ -238,6 +238,11 @@ func (s Streaming) closed(in Closed) State {
 		return m.retry(cause, Connecting{Memory: s.Memory, pending: s.pending})
 	}
 	return m.retry(cause, m.resume(s.pending))
+}
+
+// endsInGap reports whether a watch that ends for this cause leads to a gap, now or when it has happened several times.
+func (s Streaming) endsInGap(cause Failure) bool {
+	return cause.Class == Expired || cause.poisonous() || s.unversioned
 }
 
 func (s Probing) page(in Page) State {
