@@ -343,6 +343,9 @@ func (p *killedProgram) runOnce(last bool) bool {
 	if err != nil {
 		p.Fatal(err)
 	}
+	if k.before != nil { // no commit has succeeded: the Store is still marked
+		after = k.before
+	}
 	for i, ev := range events {
 		text := oracle.TextUID(ev)
 		if acked[i] > 0 {
