@@ -36,6 +36,7 @@ type member struct {
 	cancel  context.CancelCauseFunc // nil if it has never been watched
 	state   memberState
 	synced  bool
+	blocked bool  // SYNCED has waited for a list that was due, once since the last SYNCED
 	err     error // the result of its goroutine
 	panics  any   // the value that its goroutine panicked with
 }
@@ -180,7 +181,7 @@ func (f *fanIn) isOver() bool {
 // it ended.
 func (f *fanIn) isSynced() (synced bool) {
 	for _, m := range f.members {
-		if m.state == watched && !(m.synced && m.worker.Status().Synced) { // a GAP may be still to come
+		if m.state == watched && !m.synced {
 			return false
 		}
 		synced = synced || m.synced && (m.state == watched || m.state == ended)
@@ -255,8 +256,24 @@ func (f *fanIn) admit(m *member, ev *Event) bool {
 	if f.started > 1 {
 		ev.Namespace, ev.ResourceVersion = "", "" // each snapshot has its own version
 	}
+	f.block()
 	f.pendingSynced = !f.isSynced()
 	return !f.pendingSynced
+}
+
+// block makes SYNCED wait for members whose GAP is still to come: a list is due, because their events are doubted. Each
+// is waited for once, or those that are doubted again and again would never let SYNCED pass.
+func (f *fanIn) block() {
+	for _, m := range f.members {
+		if m.state == watched && m.synced && !m.blocked && !m.worker.Status().Synced {
+			m.synced, m.blocked = false, true
+		}
+	}
+	if f.isSynced() {
+		for _, m := range f.members {
+			m.blocked = false
+		}
+	}
 }
 
 // sync emits a pending SYNCED if the namespaces that it waited for are no longer watched.

@@ -40,7 +40,8 @@ type Status struct {
 	// Namespace is the namespace that the Status is about, or empty for the whole cluster.
 	Namespace string
 	// ResourceVersion is the version up to which everything has been delivered, including the event that the loop body
-	// is handling. It is empty while a snapshot is being delivered.
+	// is handling. It is empty while a snapshot is being delivered, and while a list is due because the server's
+	// versions have proven wrong.
 	ResourceVersion string
 	Since           time.Time // when State began
 	// Cause is the error that led to Backoff, Stalled, Unordered, Unauthorized, Forbidden, Gone or Stopped. It is nil

@@ -39,7 +39,7 @@ func statusOf(code int, body []byte) (_ *metav1.Status, resembles bool) {
 	if cmp.Or(s.APIVersion, "v1") != "v1" || s.Status == metav1.StatusSuccess || !hasCode {
 		return nil, true
 	}
-	s.Code = int32(code)
+	s.Code, s.Status = int32(code), metav1.StatusFailure
 	return &s, true
 }
 
@@ -74,7 +74,7 @@ func settle(resp *http.Response) {
 		body, _ = json.Marshal(status) // it has only strings and numbers
 	case resp.StatusCode == http.StatusNotFound && isNotServed(body):
 		contentType, body = "text/plain", []byte(notServed)
-	case resembles && isRefusal(resp.StatusCode), string(body) == tooLong(resp.StatusCode):
+	case resembles, string(body) == tooLong(resp.StatusCode):
 		contentType = "text/plain"
 	}
 	if contentType != "" {

@@ -22,8 +22,10 @@ func (s Server) Suspect() bool { return s.suspicion > 0 }
 // Doubts is why a list is due or read again and again: the error of a Streaming that is doubted.
 func (m Memory) Doubts() error {
 	switch {
-	case m.gap.Reason == GapRewound || m.gap.Reason == GapFuture:
+	case m.gap.Reason == GapRewound:
 		return errBehind
+	case m.gap.Reason == GapFuture:
+		return errFuture
 	case m.server.versionless || m.server.evidence == nil:
 		return ErrNoVersion
 	}

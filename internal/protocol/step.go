@@ -33,6 +33,9 @@ const (
 	// maxLogins requests in a row that are refused with 401 end a sequence before its first SYNCED. The first one does
 	// not: client-go runs a credential plugin again, and reads a file with a token again, only after a 401.
 	maxLogins = 3
+	// maxBadRequests watches in a row that are refused with 400 lead to a list: the version may be no version of this
+	// server. It is read once until a watch is opened.
+	maxBadRequests = 4
 	// maxBehind answers in a row that are older than what was delivered prove that the server has gone back in time. A
 	// single one may come from a replica that lags.
 	maxBehind = 2
@@ -298,6 +301,10 @@ func (m *Memory) listed(f Fate) Listed {
 func (m *Memory) endSnapshot(version string) Ending {
 	m.place = place{version: version, gap: m.gap}
 	m.rules.Partial, m.rules.Unclean = false, false
+	m.silences, m.server.unsent = 0, false
+	if m.server.blind != errUnsent { // no watch has shown that it sends what lists show
+		m.server.blind = nil
+	}
 	if m.rules.Quiet {
 		return OnlyForgotten
 	}

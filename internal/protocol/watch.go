@@ -4,7 +4,7 @@ import "slices"
 
 func (s Connecting) opened() (State, Outputs) {
 	m := &s.Memory
-	m.logins = 0
+	m.logins, m.badRequests = 0, 0
 	switch {
 	case s.initial:
 		if !m.isFresh() {
@@ -64,7 +64,10 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 		return m.relist(GapExpired, f), Outputs{}
 	case isFinal(m, f):
 		return Stopped{Err: f.Err}, Outputs{}
-	case f.Class == BadRequest && !f.Gateway && m.failures >= maxTries:
+	}
+	if f.Class != BadRequest || f.Gateway {
+		m.badRequests = 0
+	} else if m.badRequests++; m.badRequests == maxBadRequests {
 		return m.relist(GapExpired, f), Outputs{} // it is no version of this server, or a list shows what is wrong
 	}
 	m.failures++
@@ -78,14 +81,14 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 func (s *Streaming) Frame(in Frame) Outputs {
 	m := &s.Memory
 	s.frames, m.empty = true, 0
-	if m.silences > 0 {
+	if m.silences > 0 || m.server.blind != nil {
 		m.silences, m.server.blind, m.server.unsent = 0, nil, false
 	}
 	var out Outputs
 	event := EmitEvent{Emit: in.Kind.isOfObject(), Partial: m.rules.Partial}
 	switch {
 	case m.server.versionless:
-		if event.Emit {
+		if event.Exists = true; event.Emit {
 			m.doubtBeginning()
 		}
 	case !follows(in.Version, m.version):

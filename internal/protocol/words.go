@@ -31,8 +31,8 @@ type (
 	// Silent says that nothing has arrived for so long that the connection may be dead. With CheckDue the last
 	// [Probing] that has read a whole list is long ago.
 	Silent struct{ CheckDue bool }
-	// Contradicted says that an event of [Streaming] can't come from a server that keeps the rules about versions. It
-	// was not delivered. From is the version up to which everything has been.
+	// Contradicted says that an event of [Streaming] can't come from a server that keeps the rules about versions.
+	// From is the version up to which everything has been delivered.
 	Contradicted struct {
 		From  string
 		Cause error
@@ -163,6 +163,7 @@ type EmitEvent struct {
 	Version string // if not empty, everything up to here has then been delivered
 	Replay  bool   // it is not newer than what was delivered
 	Partial bool   // the index may lack the object
+	Exists  bool   // ADDED may say only that the object exists: the watch begins with what does
 }
 
 // Reached says that everything up to Version has been delivered.

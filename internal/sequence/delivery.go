@@ -263,7 +263,7 @@ func (d *delivery) event(ctx context.Context, e protocol.EmitEvent, change index
 		from = index.Only
 	case e.Replay:
 		from = index.Replayed
-	case last.kind == watch.Added:
+	case last.kind == watch.Added && !e.Exists:
 		from = index.Appeared
 	}
 	if last.kind == watch.Deleted {
@@ -343,7 +343,15 @@ func (d *delivery) moved(m protocol.Memory) {
 	if partial, unclean, ok := m.Resumable(); ok {
 		d.report.position(m.Version(), partial, unclean)
 		d.pass()
+	} else if m.Unresumable() {
+		d.unresumable()
 	}
+}
+
+// unresumable takes the version back: a run that resumes begins with a list.
+func (d *delivery) unresumable() {
+	d.report.resourceVersion("")
+	d.pass()
 }
 
 // writePageAhead writes the new objects of a page to the checkpoint.

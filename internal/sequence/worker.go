@@ -198,6 +198,8 @@ func (w *Worker) step(ctx context.Context, in protocol.Input, carry carryOut) er
 	}
 	if m, ok := protocol.Recall(next); ok {
 		w.delivery.moved(m)
+	} else if end, ok := next.(protocol.Stopped); ok && end.Gap.Reason == protocol.GapUnordered { // FailOnGap
+		w.delivery.unresumable()
 	}
 	w.state = next
 	return nil
@@ -291,7 +293,7 @@ func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming, carry 
 		}
 		if err := carry(&out); err != nil {
 			if wrong, ok := errors.AsType[*index.Contradiction](err); ok {
-				return w.contradicted(ctx, wrong), nil
+				return w.contradicted(ctx, wrong, s.Doubted()), nil
 			}
 			return nil, err
 		}
@@ -314,8 +316,12 @@ func (w *Worker) awaited(s *protocol.Streaming) (time.Duration, protocol.Input) 
 }
 
 // contradicted makes an Input of an event that can't be true.
-func (w *Worker) contradicted(ctx context.Context, wrong *index.Contradiction) protocol.Input {
-	w.requests.scope.log.log(ctx, slog.LevelWarn, "reading a list, because the server breaks the rules about versions",
+func (w *Worker) contradicted(ctx context.Context, wrong *index.Contradiction, doubted bool) protocol.Input {
+	level := slog.LevelWarn
+	if doubted {
+		level = slog.LevelDebug
+	}
+	w.requests.scope.log.log(ctx, level, "a list is due, because the server breaks the rules about versions",
 		"error", wrong)
 	version, _ := w.report.point()
 	return protocol.Contradicted{From: version, Cause: wrong}

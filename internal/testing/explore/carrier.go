@@ -125,7 +125,7 @@ func (c carrier) event(e protocol.EmitEvent, ch change) error {
 		from = index.Only
 	case e.Replay:
 		from = index.Replayed
-	case ch.kind == added:
+	case ch.kind == added && !e.Exists:
 		from = index.Appeared
 	}
 	deliver := func(of index.Change) error { return c.change(of, ch.object, false, e.Version) }

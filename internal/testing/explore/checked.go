@@ -32,7 +32,7 @@ func (c *checked) key(r *receiver, past history, o *streamtest.CheckOptions) has
 	if p := o.From; p != nil {
 		version, begun := p.ResourceVersions[""]
 		k.string(version)
-		k.bytes(bit(begun), byte(len(p.ResourceVersions)), bit(p.Partial), byte(len(p.Objects)))
+		k.bytes(bit(begun), byte(len(p.ResourceVersions)), bit(p.Partial), bit(p.Unclean), byte(len(p.Objects)))
 		for _, o := range p.Objects {
 			k.string(o.Name)
 			k.string(string(o.UID))
