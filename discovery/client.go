@@ -29,8 +29,8 @@ import (
 // The client refuses redirects to another scheme, host or port, because client-go would send the credentials there.
 //
 // A refusal (4xx) that is no Status of an API server is a gateway's, and never means that something is not served. A
-// Status has the kind Status, the apiVersion v1 or none, and the code of the answer, or at least a reason and no code; it has
-// at most 1 MiB, and the error has its message. With 404, two other bodies are the word of an API server that doesn't
+// Status has the kind Status, the apiVersion v1 or none, and the code of the answer, or a reason and no code; it has at
+// most 1 MiB, and the error has its message. With 404, two other bodies are the word of an API server that doesn't
 // have the path: Go's plain "404 page not found", and a list of paths. No 404 is believed for /api and /apis after the
 // client has read them: a server that loses its core group is Unknown to this client.
 //

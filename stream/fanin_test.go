@@ -16,7 +16,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/gvrwatch/gvrwatch/internal/testing/servers"
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
 // namespaces is a server with one script for each namespace.
@@ -30,6 +32,68 @@ func (n namespaces) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (n namespaces) client() dynamic.Interface {
 	return dynamic.NewForConfigOrDie(&rest.Config{Host: "http://server", Transport: n, QPS: -1})
+}
+
+// TestSyncedComesThoughListsAreDueAgainAndAgain: two namespaces of a server that always breaks the rules wait for each
+// other, but not for ever.
+func TestSyncedComesThoughListsAreDueAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := streamtest.NewServer(widgets())
+		for _, ns := range []string{"one", "two"} {
+			srv.Put(widgets(), ns, "always")
+		}
+		var o setup
+		o.Namespaces = []string{"one", "two"}
+		got := observe(t, servers.RestartsWatches(0), srv, o, func() {
+			for i := range 1800 {
+				time.Sleep(2 * time.Second)
+				srv.Put(widgets(), []string{"one", "two"}[i%2], "b", fmt.Sprint("spec.n=", i))
+				if i%20 == 0 {
+					noError(t, srv.Do("widgets close watches"))
+				}
+			}
+		})
+		synced, gaps := 0, 0
+		for _, ev := range got.Events {
+			if ev.Type == stream.Synced {
+				synced++
+			}
+			if ev.Type == stream.Gap {
+				gaps++
+			}
+		}
+		if gaps < 10 || synced < gaps/4 {
+			t.Errorf("%d SYNCED and %d GAPs in an hour", synced, gaps)
+		}
+	})
+}
+
+// TestDoubtOutlivesItsRun: an event has shown that versions prove nothing, and the run ends before the list that shows
+// what was missed. A run that resumes where it ended begins with that list.
+func TestDoubtOutlivesItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := &script{t: t, exchanges: []exchange{
+			{"list", list("5", "", "a@2")},
+			{"watch 5", watch("ADDED c@9", "ADDED d@8", "open")},
+		}}
+		s := newStream(t, sc.client(), &setup{Run: stream.Run{FailOnGap: true}})
+		rec := streamtest.Record(s.Events(t.Context()), nil)
+		if gap := (*stream.GapError)(nil); !errors.As(rec.Err, &gap) || gap.Reason != stream.GapUnordered {
+			t.Fatalf("the run ended with %v", rec.Err)
+		}
+		at := s.Position()
+		if diff := cmp.Diff(map[string]string{"": ""}, at.ResourceVersions); diff != "" {
+			t.Errorf("no version says what was delivered (-want +got):\n%s", diff)
+		}
+		sc = &script{t: t, exchanges: []exchange{
+			{"list", list("9", "", "a@2", "c@9", "d@8")}, {"watch 9", watch("open")},
+		}}
+		next := newStream(t, sc.client(), &setup{Run: stream.Run{Start: stream.From(at)}})
+		want := []string{"GAP restarted from  to 9", "ADDED d@8 inferred", "SYNCED 9"}
+		if diff := cmp.Diff(want, record(t, next, time.Minute)); diff != "" {
+			t.Errorf("the next run (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestSyncedWaitsForTheListThatIsDue: in one namespace versions have proven wrong, and a list is due. The SYNCED of all

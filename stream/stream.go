@@ -92,7 +92,7 @@ func (s *Stream) Resource() gvr.Resource {
 // A 401 is tried again twice, within 0.6 s, because client-go runs a credential plugin again only after one. A refusal
 // (4xx) that is no Status of an API server is a gateway's and refuses nothing: it is retried as a 503 is. Only Go's
 // plain "404 page not found" and a list of paths, with which API servers answer paths that they don't have, need none.
-// A Status has the kind Status, the apiVersion v1 or none, and the code of the answer, or at least a reason and no code.
+// A Status has the kind Status, the apiVersion v1 or none, and the code of the answer, or a reason and no code.
 // (Clients other than those of [NewClient] compare no codes and know no list of paths.)
 //
 // The Stream retries all other failures, after a wait of 0.1 to 0.2 s at first and at most 30 s, or as long as the

@@ -89,6 +89,9 @@ func (t *gateways) RoundTrip(r *http.Request) (*http.Response, error) {
 	case code == http.StatusOK && root:
 		t.served.Store(path, true)
 		return resp, nil
+	case code >= http.StatusInternalServerError:
+		settle(resp)
+		return resp, nil
 	case !isRefusal(code), code == http.StatusUnauthorized, code == http.StatusTooManyRequests:
 		return resp, nil
 	}

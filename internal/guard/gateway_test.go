@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -82,6 +83,38 @@ func protobufStatus(code int32) string {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestFailureIsNoRefusal: the code of a failed answer decides, whatever Status its body has.
+func TestFailureIsNoRefusal(t *testing.T) {
+	for _, code := range []int{500, 502, 503} {
+		for _, status := range []int{403, 404, 410} {
+			body := strings.ReplaceAll(statusOf403, "403", strconv.Itoa(status))
+			next := roundTrip(func(r *http.Request) (*http.Response, error) {
+				w := httptest.NewRecorder()
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(code)
+				_, _ = io.WriteString(w, body)
+				resp := w.Result()
+				resp.Request = r
+				return resp, nil
+			})
+			for name, transport := range map[string]http.RoundTripper{
+				"Wrap": guard.Wrap(next), "RefuseGateways": guard.RefuseGateways(next),
+			} {
+				c, err := dynamic.NewForConfigAndClient(&rest.Config{}, &http.Client{Transport: transport})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).List(t.Context(),
+					metav1.ListOptions{})
+				var got apierrors.APIStatus
+				if !errors.As(err, &got) || got.Status().Code != int32(code) || guard.IsGateway(err) {
+					t.Errorf("%s: %d with a Status of %d: got %v", name, code, status, err)
+				}
+			}
+		}
+	}
+}
 
 // TestIsGateway: Streams, discovery and Connection.Cluster have one rule about what is the word of an API server.
 func TestIsGateway(t *testing.T) {

@@ -18,6 +18,8 @@ func TestEvidence(t *testing.T) {
 	}
 	twice := ofServer(Server{sank: true, ownVersion: true})
 	lacks := func(m *Memory) { m.versionLacks = maxVersionLacks }
+	bad := func(n int) tweak { return func(m *Memory) { m.refusals = n } }
+	errBad := Failure{Err: errors.New("400"), Class: BadRequest}
 	unsent := func(m *Memory) { m.server.blind, m.server.unsent = errUnsent, true }
 	stale := func(m *Memory) { m.current = false }
 	reused := func(o *Outputs) { o.Gap.Reused = true }
@@ -153,6 +155,22 @@ func TestEvidence(t *testing.T) {
 			Streaming{Memory: synced("", ofServer(Server{versionless: true}), func(m *Memory) {
 				m.gap = Gap{GapUnversioned, ""}
 			})}, []output{reaches(Synced, "")}},
+		{"a new version of a known object on a watch without a version", "it begins with what exists",
+			watching("", "", func(m *Memory) { m.server = Server{versionless: true} }), Frame{AddedFrame, "7"},
+			watching("", "", func(m *Memory) { m.server, m.gap = Server{versionless: true}, Gap{GapUnversioned, ""} }),
+			[]output{event(EmitEvent{Exists: true})}},
+		{"the third 400 in a row to a watch", "the version may be right, and something else be wrong",
+			Connecting{Memory: synced("5", bad(2))}, Failed{errBad},
+			Waiting{1, errBad, Connecting{Memory: synced("5", bad(3), failures(1))}}, nil},
+		{"the fourth", "a list shows which",
+			Connecting{Memory: synced("5", bad(3), failures(3))}, Failed{errBad},
+			Listing{Memory: synced("5", bad(4), failures(3), relists(1), gapped(GapExpired, "5"), stale)}, nil},
+		{"the fifth", "the list did not help",
+			Connecting{Memory: synced("9", bad(4))}, Failed{errBad},
+			Waiting{1, errBad, Connecting{Memory: synced("9", bad(5), failures(1))}}, nil},
+		{"400 to a watch after other failures", "it is the first one",
+			Connecting{Memory: synced("5", bad(2), failures(5))}, Failed{errServer},
+			Waiting{6, errServer, Probing{Memory: synced("5", failures(6))}}, nil},
 		{"410 to a watch without a version", "no version has expired: it is a failure as others are",
 			Connecting{Memory: synced("", ofServer(Server{versionless: true}))}, Failed{errExpired},
 			Waiting{1, errExpired, Probing{Memory: synced("", failures(1), ofServer(Server{versionless: true}))}}, nil},
@@ -190,6 +208,19 @@ func TestEvidence(t *testing.T) {
 			watching("9", "9", func(m *Memory) { m.server.blind = errUnsent }), Silent{},
 			Probing{Memory: watching("9", "9", silences(1), func(m *Memory) { m.server.blind = errUnsent }).Memory,
 				stalled: true}, nil},
+		{"a server that did not send what lists show sends an event", "it sees again, however many silent watches ago",
+			watching("5", "5", func(m *Memory) { m.server.blind = errUnsent }), Frame{ChangedFrame, "6"},
+			watching("5", "6"), []output{event(EmitEvent{Version: "6"})}},
+		{"another list comes before the next watch is silent", "it has shown the changes",
+			Listing{Memory: synced("5", silences(2), unsent, gapped(GapExpired, "5"))}, Page{Version: "9"},
+			Connecting{Memory: synced("9", stale, func(m *Memory) {
+				m.server.blind, m.server.versioned, m.server.ownVersion = errUnsent, true, true
+			}), pending: onceOpen}, []output{gap(GapExpired, "5", "9", false), begins, delivered, ends}},
+		{"another list comes after one failed", "the server can send all objects",
+			Listing{Memory: synced("5", silences(2), func(m *Memory) { m.server.blind = errServer.Err })},
+			Page{Version: "9"},
+			Connecting{Memory: synced("9", ofServer(Server{versioned: true, ownVersion: true})), pending: onceOpen},
+			[]output{begins, delivered, ends}},
 		{"the last page of the whole list", "the server can send all objects",
 			Probing{Memory: synced("5", silences(2)), whole: true, tokens: []string{"a"}}, Page{Version: "9"},
 			Connecting{Memory: synced("5")}, nil},

@@ -45,7 +45,7 @@ func appendMemory(to []byte, m *Memory, rename func(to []byte, text string) []by
 		bits(m.reused),
 		byte(min(m.failures, max(maxTries, keptFailures))), byte(min(m.relists, 1)), byte(min(m.empty, maxEmpty)),
 		byte(min(m.poison, maxPoison)), byte(min(m.behind, maxBehind)), byte(min(m.brokenInitial, maxTries)),
-		byte(min(m.logins, maxLogins)), byte(min(m.badRequests, maxBadRequests+1)),
+		byte(min(m.refusals, maxBadRequests+1)),
 		byte(min(m.silences, maxSilences)), byte(m.versionLacks), byte(f.suspicion),
 		bits(f.versioned, f.versionless, f.ownVersion, f.sank, f.bookmarks, f.blind != nil, f.unsent),
 	)

@@ -20,7 +20,7 @@ func (s Server) Versionless() bool { return s.versionless }
 func (s Server) Suspect() bool { return s.suspicion > 0 }
 
 // Doubts is why a list is due or read again and again: the error of a Streaming that is doubted.
-func (m Memory) Doubts() error {
+func Doubts(m *Memory) error {
 	switch {
 	case m.gap.Reason == GapRewound:
 		return errBehind

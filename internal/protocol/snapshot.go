@@ -7,7 +7,7 @@ import (
 
 func (s Listing) page(in Page) (State, Outputs) {
 	m := &s.Memory
-	m.logins = 0
+	m.forgive()
 	var out Outputs
 	if !Usable(in.Version) {
 		if !m.server.versionless && !m.rules.NoProbe && len(s.tokens) == 0 && m.versionLacks < maxVersionLacks {

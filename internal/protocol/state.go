@@ -178,8 +178,7 @@ type streaks struct {
 	versionLacks  int  // lists without a version
 	brokenInitial int  // streaming lists that broke off
 	silent        bool // the last of the broken lists fell silent
-	logins        int  // requests that were refused with 401, before the first SYNCED
-	badRequests   int  // watches that were refused with 400, since one was opened
+	refusals      int  // requests that were refused with 401, before the first SYNCED, or later watches with 400
 }
 
 func (s Listing) recall() (Memory, bool)        { return s.Memory, true }
@@ -215,7 +214,7 @@ func (m Memory) Resumable() (partial, unclean, ok bool) {
 
 // Unresumable reports whether no version says any more what was delivered, because the server's versions have proven
 // wrong: until a list shows what was missed, a later run must begin with one.
-func (m *Memory) Unresumable() bool { return m.gap.Reason == GapUnordered }
+func Unresumable(m *Memory) bool { return m.gap.Reason == GapUnordered }
 
 // Server returns what was found out about the server.
 func (m Memory) Server() Server { return m.server }

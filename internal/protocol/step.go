@@ -216,8 +216,15 @@ func isFinal(m *Memory, f Failure) bool {
 	if f.Class != Unauthorized {
 		return true
 	}
-	m.logins++
-	return m.logins >= maxLogins
+	m.refusals++
+	return m.refusals >= maxLogins
+}
+
+// forgive forgets the 401s before an answer.
+func (m *Memory) forgive() {
+	if !Lasts(*m) {
+		m.refusals = 0
+	}
 }
 
 // relist answers a gap with a new snapshot: at once the first time, then after waits, because a version that expires
@@ -248,7 +255,7 @@ func (m Memory) relist(reason Reason, cause Failure) State {
 // listAgain reads a list to find what was missed while the sequence was doubted.
 func (m Memory) listAgain() State {
 	if m.rules.FailOnGap {
-		return Stopped{Gap: m.gap, Err: m.Doubts()}
+		return Stopped{Gap: m.gap, Err: Doubts(&m)}
 	}
 	switch {
 	case m.gap.Reason == GapRewound:

@@ -4,7 +4,7 @@ import "slices"
 
 func (s Connecting) opened() (State, Outputs) {
 	m := &s.Memory
-	m.logins, m.badRequests = 0, 0
+	m.refusals = 0
 	switch {
 	case s.initial:
 		if !m.isFresh() {
@@ -65,9 +65,11 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 	case isFinal(m, f):
 		return Stopped{Err: f.Err}, Outputs{}
 	}
-	if f.Class != BadRequest || f.Gateway {
-		m.badRequests = 0
-	} else if m.badRequests++; m.badRequests == maxBadRequests {
+	if !Lasts(*m) {
+		// 401s are counted.
+	} else if f.Class != BadRequest || f.Gateway {
+		m.refusals = 0
+	} else if m.refusals++; m.refusals == maxBadRequests {
 		return m.relist(GapExpired, f), Outputs{} // it is no version of this server, or a list shows what is wrong
 	}
 	m.failures++
@@ -250,7 +252,7 @@ func (s Streaming) endsInGap(cause Failure) bool {
 
 func (s Probing) page(in Page) State {
 	m := &s.Memory
-	m.logins = 0
+	m.forgive()
 	if s.whole {
 		return s.checked(in)
 	}

@@ -186,29 +186,6 @@ func (d *delivery) notePage(first bool) (duplicate bool) {
 	return duplicate
 }
 
-// isBelow reports whether the page has an object in an older version than was delivered.
-func (d *delivery) isBelow() bool {
-	return slices.ContainsFunc(d.inbox.page, func(o object) bool {
-		_, older := d.index.Knows(o.Version)
-		return older
-	})
-}
-
-// compare compares a page of a whole list with what was delivered. After the last page it reports whether they differ.
-func (d *delivery) compare(first, last bool) (differs bool) {
-	if first {
-		d.compared, d.differs = 0, false
-	}
-	for _, o := range d.inbox.takePage() {
-		if d.target.selects(o) {
-			known, _ := d.index.Knows(o.Version)
-			d.differs = d.differs || !known
-			d.compared++
-		}
-	}
-	return last && (d.differs || d.compared != d.index.Len())
-}
-
 func (d *delivery) endSnapshot(ctx context.Context, how protocol.Ending) error {
 	return d.inTurn(ctx, func() error {
 		if how == protocol.OnlyForgotten {
@@ -343,15 +320,9 @@ func (d *delivery) moved(m protocol.Memory) {
 	if partial, unclean, ok := m.Resumable(); ok {
 		d.report.position(m.Version(), partial, unclean)
 		d.pass()
-	} else if m.Unresumable() {
+	} else if protocol.Unresumable(&m) {
 		d.unresumable()
 	}
-}
-
-// unresumable takes the version back: a run that resumes begins with a list.
-func (d *delivery) unresumable() {
-	d.report.resourceVersion("")
-	d.pass()
 }
 
 // writePageAhead writes the new objects of a page to the checkpoint.

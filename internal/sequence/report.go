@@ -89,7 +89,7 @@ func (r *report) state(s protocol.State, success bool, list time.Time) {
 	case Stalled:
 		next.Cause = m.Server().Blind()
 	case Unordered:
-		next.Cause = m.Doubts()
+		next.Cause = protocol.Doubts(&m)
 	}
 	r.set(next)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
@@ -313,18 +312,6 @@ func (w *Worker) awaited(s *protocol.Streaming) (time.Duration, protocol.Input) 
 		}
 	}
 	return idle, protocol.Silent{}
-}
-
-// contradicted makes an Input of an event that can't be true.
-func (w *Worker) contradicted(ctx context.Context, wrong *index.Contradiction, doubted bool) protocol.Input {
-	level := slog.LevelWarn
-	if doubted {
-		level = slog.LevelDebug
-	}
-	w.requests.scope.log.log(ctx, level, "a list is due, because the server breaks the rules about versions",
-		"error", wrong)
-	version, _ := w.report.point()
-	return protocol.Contradicted{From: version, Cause: wrong}
 }
 
 // reportState reports the State that follows s. pacing reports a Waiting, when its length is known.

@@ -180,7 +180,7 @@ func (s *session) step(in protocol.Input, r reply) error {
 	if partial, unclean, ok := m.Resumable(); lives && ok {
 		s.report.reach(m.Version())
 		s.report.partial, s.report.unclean = partial, unclean
-	} else if m.Unresumable() || ended && next.(protocol.Stopped).Gap.Reason == protocol.GapUnordered {
+	} else if protocol.Unresumable(&m) || ended && next.(protocol.Stopped).Gap.Reason == protocol.GapUnordered {
 		s.report.version, s.report.begun = "", true
 	}
 	s.state = next
