@@ -44,17 +44,19 @@ func TestSyncedComesThoughListsAreDueAgainAndAgain(t *testing.T) {
 		}
 		var o setup
 		o.Namespaces = []string{"one", "two"}
-		got := observe(t, servers.RestartsWatches(0), srv, o, func() {
-			for i := range 1800 {
-				time.Sleep(2 * time.Second)
+		s := streamOf(t, brokenClient(t, servers.RestartsWatches(0), srv, "NewClient"), widgets(), &o)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() {
+			for i := 0; sleeps(ctx, 2*time.Second); i++ {
 				srv.Put(widgets(), []string{"one", "two"}[i%2], "b", fmt.Sprint("spec.n=", i))
 				if i%20 == 0 {
-					noError(t, srv.Do("widgets close watches"))
+					_ = srv.Do("widgets close watches")
 				}
 			}
-		})
+		}()
 		synced, gaps := 0, 0
-		for _, ev := range got.Events {
+		for _, ev := range streamtest.Record(s.Events(ctx), nil).Events {
 			if ev.Type == stream.Synced {
 				synced++
 			}
