@@ -15,8 +15,8 @@ func (s Listing) page(in Page) (State, Outputs) {
 			f := Failure{Err: in.NoVersion, Class: Unusable}
 			return Waiting{max(m.failures, 1), f, Listing{Memory: s.Memory}}, Outputs{} // a few prove nothing
 		}
-		if m.server.versioned && in.Empty {
-			return s.failed(Failure{Err: in.NoVersion, Class: Unusable}), Outputs{} // nothing shows that it is a list
+		if m.server.versioned { // something between takes it out, for a while
+			return s.failed(Failure{Err: in.NoVersion, Class: Unusable}), Outputs{}
 		}
 		in.Version = ""
 	} else {
