@@ -257,7 +257,9 @@ func (f *fanIn) admit(m *member, ev *Event) bool {
 		ev.Namespace, ev.ResourceVersion = "", "" // each snapshot has its own version
 	}
 	f.block()
-	f.pendingSynced = !f.isSynced()
+	if f.pendingSynced = !f.isSynced(); !f.pendingSynced {
+		f.unblock()
+	}
 	return !f.pendingSynced
 }
 
@@ -269,10 +271,12 @@ func (f *fanIn) block() {
 			m.synced, m.blocked = false, true
 		}
 	}
-	if f.isSynced() {
-		for _, m := range f.members {
-			m.blocked = false
-		}
+}
+
+// unblock is called when SYNCED is emitted.
+func (f *fanIn) unblock() {
+	for _, m := range f.members {
+		m.blocked = false
 	}
 }
 
@@ -282,6 +286,7 @@ func (f *fanIn) sync() error {
 		return nil
 	}
 	f.pendingSynced = false
+	f.unblock()
 	return f.run.emit(&Event{Type: Synced, Resource: f.run.stream.resource})
 }
 

@@ -246,8 +246,8 @@ func (c *committer) gather() (b batch, ok bool) {
 	return b, true
 }
 
-// write calls the Store, and records the outcome. If the commit fails, the Store is marked before. The caller has
-// acquired the turn, and it is released when the Store has answered.
+// write calls the Store, and records the outcome. If the commit fails, it marks the Store before it records that. The
+// caller has acquired the turn, and it is released when the Store has answered.
 func (c *committer) write(ctx context.Context, b batch) error {
 	recorded := make(chan struct{}) // the next commit waits until the outcome of this one is recorded
 	defer close(recorded)
