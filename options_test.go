@@ -80,7 +80,7 @@ func TestOneOptionsError(t *testing.T) {
 		"streamtest.Check": streamtest.Check(streamtest.History{}, nil,
 			&streamtest.CheckOptions{Now: true, After: "1"}),
 	} {
-		if e, ok := errors.AsType[*stream.OptionsError](err); !ok || e.Field == "" || e.Problem == "" {
+		if e := (*stream.OptionsError)(nil); !errors.As(err, &e) || e.Field == "" || e.Problem == "" {
 			t.Errorf("%s: %#v, want an OptionsError", name, err)
 		}
 	}

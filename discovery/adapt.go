@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"context"
 	"net/http"
 	"reflect"
 	"strings"
@@ -15,24 +14,6 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 )
-
-// withContext returns c with methods that take a context, and a function that empties c's own cache. Unlike client-go's
-// adapter, it keeps what c offers beyond the plain interface: aggregated discovery and the cache.
-func withContext(
-	c clientdiscovery.DiscoveryInterface,
-) (clientdiscovery.DiscoveryInterfaceWithContext, func(context.Context)) {
-	invalidate := func(context.Context) {}
-	switch cached := c.(type) {
-	case clientdiscovery.CachedDiscoveryInterfaceWithContext:
-		invalidate = cached.InvalidateWithContext
-	case clientdiscovery.CachedDiscoveryInterface:
-		invalidate = func(context.Context) { cached.Invalidate() }
-	}
-	if aggregated, ok := c.(clientdiscovery.AggregatedDiscoveryInterface); ok {
-		return clientdiscovery.ToAggregatedDiscoveryInterfaceWithContext(aggregated), invalidate
-	}
-	return clientdiscovery.ToDiscoveryInterfaceWithContext(c), invalidate
-}
 
 // checked returns a client like c that refuses what is no discovery document, and what is no refusal of an API server,
 // or c itself if it does so already, or if it is not one of client-go's: what another client returns has to be right.
@@ -66,8 +47,12 @@ func checked(c clientdiscovery.DiscoveryInterface) clientdiscovery.DiscoveryInte
 	}
 	made := clientdiscovery.NewDiscoveryClient(rc)
 	if isPlain {
-		made.LegacyPrefix = given.LegacyPrefix
-		made.UseLegacyDiscovery, made.NoPeerDiscovery = given.UseLegacyDiscovery, given.NoPeerDiscovery
+		from, to := reflect.ValueOf(given).Elem(), reflect.ValueOf(made).Elem()
+		for i := range from.NumField() {
+			if to.Type().Field(i).IsExported() { // LegacyPrefix and others, of which newer versions have more
+				to.Field(i).Set(from.Field(i))
+			}
+		}
 	}
 	return made
 }

@@ -263,7 +263,7 @@ func TestCanceledPollReportsNoAPIDown(t *testing.T) {
 
 // heldClient serves gadgets. It holds each poll until it receives from resume.
 type heldClient struct {
-	clientdiscovery.DiscoveryInterfaces
+	clientdiscovery.AggregatedDiscoveryInterface
 	resume    chan bool
 	pollers   chan context.Context // the ctx of each poll, if not nil
 	polls     int

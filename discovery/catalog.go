@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
@@ -64,52 +63,30 @@ var (
 	errNoDocument = errors.New("the server lists the version, but its document is missing or names another version")
 )
 
-// newCatalog builds a catalog from the results of client-go's
-// ServerGroupsAndResources. It fails if even the list of groups is missing.
-func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, err error) (*catalog, error) {
+// newCatalog builds a catalog from the groups that a server lists, what their versions serve, and why versions could not
+// be read.
+func newCatalog(groups []metav1.APIGroup, read documents, failed causes) *catalog {
 	c := &catalog{failed: failures{}, nameless: failures{}, unusable: map[schema.GroupResource]error{}}
-	if err != nil {
-		failed, ok := clientdiscovery.GroupDiscoveryFailedErrorGroups(err)
-		if !ok {
-			return nil, guard.Redact(err)
-		}
-		for gv, err := range failed {
-			c.failed[gv] = guard.Redact(err)
-		}
+	for gv, err := range failed {
+		c.failed[gv] = guard.Redact(err)
 	}
-	listed := listedVersions(groups, c.failed)
-	documents := map[schema.GroupVersion]*metav1.APIResourceList{}
-	for _, list := range lists {
-		if list == nil {
-			continue
-		}
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if _, taken := documents[gv]; err == nil && !taken {
-			// The first document wins, because they come in the order of groups: a broken
-			// API that calls itself "v1" must not hide the core group.
-			documents[gv] = list
-		}
-	}
-	for _, gv := range listed {
-		switch list, ok := documents[gv]; {
-		case ok:
+	for _, gv := range listedVersions(groups, c.failed) {
+		switch list := read[gv]; {
+		case list != nil && list.GroupVersion == gv.String():
 			c.add(gv, list.APIResources)
 		case c.failed[gv] == nil:
 			c.failed[gv] = errNoDocument
 		}
 	}
-	return c, nil
+	return c
 }
 
 // listedVersions returns the versions of all groups, each once, in the order in which
 // to search them, and adds the groups without versions to failed.
-func listedVersions(groups []*metav1.APIGroup, failed failures) []schema.GroupVersion {
+func listedVersions(groups []metav1.APIGroup, failed failures) []schema.GroupVersion {
 	var listed []schema.GroupVersion
 	seen, failing := map[schema.GroupVersion]bool{}, failed.byGroup()
 	for _, g := range groups {
-		if g == nil {
-			continue
-		}
 		if len(g.Versions) == 0 && g.Name != "" && failing[g.Name] == nil {
 			// client-go drops the stale versions of aggregated discovery, and the errors about them if nothing else is
 			// served. (For a server without a core group, it returns a core group without versions.)
@@ -164,7 +141,7 @@ func (c *catalog) unread() failures {
 }
 
 // preferredFirst returns the versions of g, with the preferred one first and again in its place.
-func preferredFirst(g *metav1.APIGroup) []string {
+func preferredFirst(g metav1.APIGroup) []string {
 	var versions []string
 	for _, v := range g.Versions {
 		versions = append(versions, v.Version)

@@ -27,7 +27,7 @@ func TestEndlessDocumentsAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = discovery.NewResolver(client, 0).Watchables(t.Context())
-			if _, ok := errors.AsType[*discovery.UnavailableError](err); !ok || !strings.Contains(err.Error(), want) {
+			if !errors.As(err, new(*discovery.UnavailableError)) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", script, err, want)
 			}
 		})

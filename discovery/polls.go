@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
@@ -136,10 +135,7 @@ func (r *Resolver) run(ctx context.Context, p *poll) {
 	}()
 	var c *catalog
 	err := guard.Insist(ctx, func() (err error) {
-		r.invalidate(ctx)
-		// This function, and not the client's method of the same name: while an API is down, the method of client-go's
-		// client requests everything twice.
-		c, err = newCatalog(clientdiscovery.ServerGroupsAndResourcesWithContext(ctx, r.client))
+		c, err = r.reader.read(ctx)
 		return err
 	})
 	if ctx.Err() != nil && (err != nil || len(c.failed) > 0) {

@@ -18,9 +18,8 @@ import (
 // Resolver resolves names to resources. It is safe for concurrent use: concurrent
 // calls share polls of the server, and at most one poll runs at a time.
 type Resolver struct {
-	client     clientdiscovery.DiscoveryInterfaceWithContext
-	invalidate func(context.Context) // empties the client's own cache, if it has one
-	cacheFor   time.Duration
+	reader   reader
+	cacheFor time.Duration
 
 	mu       sync.Mutex
 	polls    polls
@@ -41,15 +40,14 @@ func NewResolver(c clientdiscovery.DiscoveryInterface, cacheFor time.Duration) *
 	if c == nil {
 		return &Resolver{} // see check
 	}
-	client, invalidate := withContext(checked(c))
 	return &Resolver{
-		client: client, invalidate: invalidate, cacheFor: cmp.Or(cacheFor, time.Minute), updated: make(chan struct{}),
+		reader: newReader(checked(c)), cacheFor: cmp.Or(cacheFor, time.Minute), updated: make(chan struct{}),
 	}
 }
 
 // check returns an error if r was not created by NewResolver with a client.
 func (r *Resolver) check() error {
-	if r == nil || r.client == nil {
+	if r == nil || r.updated == nil {
 		return invalid.New("Resolver", "", "must be made with NewResolver, of a client")
 	}
 	return nil
@@ -74,8 +72,9 @@ func (r *Resolver) check() error {
 // read, so it may return a type that has been removed meanwhile. It never reuses an error: before it returns
 // [*NotFoundError], [*AmbiguousError] or [*UnavailableError], it polls the server again.
 //
-// When ctx ends, Resolve returns the cause of ctx as soon as the client returns. client-go's own client returns at
-// once. A shared poll runs with the ctx of one of its callers; if that ctx ends, another caller polls again.
+// When ctx ends, Resolve returns the cause of ctx at once. (A client that takes no context, such as those of client-go
+// before 0.37, ends its requests in the background, client-go's own after 32 s at most.) A shared poll runs with the
+// ctx of one of its callers; if that ctx ends, another caller polls again.
 func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
 	if err := r.check(); err != nil {
 		return gvr.Resource{}, err

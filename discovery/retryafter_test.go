@@ -47,7 +47,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 				began := time.Now()
 				_, err := discovery.NewResolver(clients[client](srv), 0).Watchables(t.Context())
 				code, text := 0, ""
-				if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+				if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
 					code, text = int(status.Status().Code), err.Error()
 				}
 				if code != tt.code || !strings.Contains(text, tt.text) {

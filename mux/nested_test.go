@@ -241,7 +241,8 @@ func TestMuxDoesNotIncludeItself(t *testing.T) {
 	m := newMux(t, nil)
 	middle := newMux(t, nil, keyed{m, "inner"})
 	for _, s := range []mux.Source{keyed{m, "m"}, keyed{middle, "middle"}} {
-		invalid, ok := errors.AsType[*stream.OptionsError](m.Add(s, nil))
+		var invalid *stream.OptionsError
+		ok := errors.As(m.Add(s, nil), &invalid)
 		if !ok || invalid.Field != "Source" {
 			t.Errorf("%s: the error is %v, want one of Source", s.Key(), invalid)
 		}

@@ -46,7 +46,7 @@ func (w *worker) work(ctx context.Context, delay time.Duration) {
 			p := cmp.Or[any](recover(), errors.New("runtime.Goexit ended the goroutine of the source"))
 			err = &stream.PanicError{Where: w.key, Value: p, Stack: debug.Stack()}
 		}
-		_, panicked := errors.AsType[*stream.PanicError](err) // the event that it was handling may be lost
+		panicked := errors.As(err, new(*stream.PanicError)) // the event that it was handling may be lost
 		w.door.end(err, ctx.Err() != nil, restart || panicked)
 	}()
 	if wait.Sleep(ctx, delay, nil) {
@@ -64,8 +64,8 @@ func (w *worker) receive(ctx context.Context) (restart bool, err error) {
 	}
 	for ev, err := range events {
 		if err != nil {
-			_, invalid := errors.AsType[*stream.OptionsError](err)
-			_, gap := errors.AsType[*stream.GapError](err)
+			invalid := errors.As(err, new(*stream.OptionsError))
+			gap := errors.As(err, new(*stream.GapError))
 			return resumed && invalid || gap, err
 		}
 		if !w.door.put(ctx, ev, memory) {

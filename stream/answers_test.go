@@ -322,7 +322,7 @@ func TestRetryRefusedGivesUp(t *testing.T) {
 		var last error
 		for _, last = range newStream(t, sc.client(), o).Events(anHour(t)) {
 		}
-		if gaveUp, ok := errors.AsType[*stream.GaveUpError](last); !ok || !apierrors.IsForbidden(gaveUp.Err) {
+		if gaveUp := (*stream.GaveUpError)(nil); !errors.As(last, &gaveUp) || !apierrors.IsForbidden(gaveUp.Err) {
 			t.Errorf("the run ends with %v, want a GaveUpError about 403", last)
 		}
 		if took := time.Since(began); took != time.Minute {

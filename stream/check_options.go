@@ -10,8 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -28,7 +28,7 @@ import (
 func (o *Options) check(r gvr.Resource) (Options, error) {
 	c := *cmp.Or(o, &Options{})
 	for _, part := range []string{cmp.Or(r.Group, "core"), r.Version, r.GroupVersionResource.Resource} {
-		if part == "" || len(content.IsPathSegmentName(part)) > 0 { // client-go would request another path
+		if part == "" || len(path.IsValidPathSegmentName(part)) > 0 { // client-go would request another path
 			return c, invalid.New("Resource", r.String(),
 				"must have a version and a plural that can be in a path, such as v1 and pods")
 		}
@@ -149,7 +149,7 @@ func (o *Options) fieldSelector() (string, error) {
 	if o.Name == "" {
 		return o.FieldSelector, nil
 	}
-	if reasons := content.IsPathSegmentName(o.Name); len(reasons) > 0 {
+	if reasons := path.IsValidPathSegmentName(o.Name); len(reasons) > 0 {
 		return "", invalid.New("Name", o.Name, "must be the name of an object: "+strings.Join(reasons, ", "))
 	}
 	name := fields.OneTermEqualSelector("metadata.name", o.Name)

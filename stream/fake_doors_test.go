@@ -212,7 +212,8 @@ func readCondition(ctx context.Context, c dynamic.Interface, s setup, seen *seen
 		return err
 	}
 	err = condition.Wait(ctx, q, never)
-	unmet, ok := errors.AsType[*condition.UnmetError](err)
+	var unmet *condition.UnmetError
+	ok := errors.As(err, &unmet)
 	if !ok {
 		return err
 	}

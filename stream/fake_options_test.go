@@ -141,7 +141,7 @@ func fakeRows(t *testing.T) []fakeRow {
 // fields returns the names of the fields of a struct.
 func fieldsOf(structs ...any) (names []string) {
 	for _, s := range structs {
-		for f := range reflect.TypeOf(s).Fields() {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(s)) {
 			if f.Name != "Requests" { // it has fields of its own
 				names = append(names, f.Name)
 			}

@@ -241,7 +241,7 @@ func TestGivingUpSendsNoRequest(t *testing.T) {
 					GiveUpAfter: 10 * time.Second}}})
 			running.Go(func() {
 				for _, err := range s.Events(t.Context()) {
-					if gaveUp, ok := errors.AsType[*stream.GaveUpError](err); !ok || gaveUp.Err == nil {
+					if gaveUp := (*stream.GaveUpError)(nil); !errors.As(err, &gaveUp) || gaveUp.Err == nil {
 						t.Errorf("got %v, want a *GaveUpError with a cause", err)
 					}
 				}

@@ -68,7 +68,7 @@ func TestForeignAnswersAreRefusedAtOnce(t *testing.T) {
 			} else {
 				err = errorOfRun(ctx, t, cfg, refused)
 			}
-			if _, ok := errors.AsType[*guard.Error](err); !ok || strings.Contains(err.Error(), "hunter2") {
+			if !errors.As(err, new(*guard.Error)) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s to %s: %v", refusal.name, refused, err)
 			}
 			if n := redirected.Load(); n > 0 {
@@ -97,7 +97,7 @@ func errorOfRun(ctx context.Context, t *testing.T, cfg *rest.Config, refused str
 		}}, Requests: stream.Requests{PagedLists: refused != "watch initial"}}})
 	for _, err = range s.Events(ctx) {
 	}
-	if _, ok := errors.AsType[*stream.RequestError](err); !ok {
+	if !errors.As(err, new(*stream.RequestError)) {
 		t.Errorf("%s: the run ends with %v", refused, err)
 	}
 	return err

@@ -339,7 +339,7 @@ func commitError(err error) error { return fmt.Errorf("can't commit checkpoints:
 
 // isFinal reports whether no later commit can succeed.
 func isFinal(err error) bool {
-	_, fenced := errors.AsType[*checkpoint.FencedError](err)
+	fenced := errors.As(err, new(*checkpoint.FencedError))
 	return fenced || errors.Is(err, os.ErrClosed)
 }
 

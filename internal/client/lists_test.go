@@ -301,7 +301,7 @@ func TestRefusedListIsNotReadOn(t *testing.T) {
 		begin := strings.TrimSuffix(listOf(0, `{"x":"`+many(40<<20, "x")+`"},`), "]}")
 		b := &refusedBody{Reader: strings.NewReader(begin), closed: make(chan struct{})}
 		_, err := variants()[0].client(t, b, nil).Resource(things).List(t.Context(), metav1.ListOptions{})
-		if refused, _ := errors.AsType[*guard.Error](err); refused == nil || !refused.TooLarge {
+		if refused := (*guard.Error)(nil); !errors.As(err, &refused) || !refused.TooLarge {
 			t.Errorf("%v, want an error about the size", err)
 		}
 		if n := b.reading.Load(); n != 0 {

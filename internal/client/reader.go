@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/util/watchlist"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/size"
@@ -158,8 +157,17 @@ func For(c dynamic.Interface, r schema.GroupVersionResource, namespace string) R
 	return plainReader{in(c), IsFake(c)}
 }
 
-// IsFake reports whether c is client-go's fake, whose watches never end and whose objects have no versions.
-func IsFake(c dynamic.Interface) bool { return watchlist.DoesClientNotSupportWatchListSemantics(c) }
+// IsFake reports whether c is client-go's fake, whose watches never end and whose objects have no versions. Since 0.35 a
+// fake says so; that of 0.34 is known by a method that only fakes have.
+func IsFake(c dynamic.Interface) bool {
+	switch fake := c.(type) {
+	case interface{ IsWatchListSemanticsUnSupported() bool }: // see client-go's package watchlist
+		return fake.IsWatchListSemanticsUnSupported()
+	case interface{ ClearActions() }:
+		return true
+	}
+	return false
+}
 
 // directReader reads the connections of a client that New returned.
 type directReader resource
@@ -183,7 +191,8 @@ func (r directReader) List(ctx context.Context, opts metav1.ListOptions, hints H
 
 // unanswered leaves the connection of a request that failed with ErrNoAnswer, or with the config's timeout.
 func (r directReader) unanswered(ctx context.Context, c *call, err error) {
-	timeout, ok := errors.AsType[net.Error](err)
+	var timeout net.Error
+	ok := errors.As(err, &timeout)
 	late := ok && timeout.Timeout() && ctx.Err() == nil
 	if err != nil && (late || context.Cause(ctx) == ErrNoAnswer) {
 		r.client.connections.leave(c.sentOn)

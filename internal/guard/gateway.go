@@ -26,7 +26,7 @@ const notServed = "404 page not found"
 // trouble or knows no way to the server. The code and the reason that client-go makes of such an answer say nothing
 // about the resource.
 func IsGateway(err error) bool {
-	if _, ok := errors.AsType[*gatewayError](err); ok {
+	if errors.As(err, new(*gatewayError)) {
 		return true
 	}
 	var status apierrors.APIStatus

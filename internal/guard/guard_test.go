@@ -51,7 +51,7 @@ func TestRedirectsStayAtTheServer(t *testing.T) {
 				Request: r}, nil
 		}))}
 		resp, err := client.Get(tt.from)
-		_, refused := errors.AsType[*guard.Error](err)
+		refused := errors.As(err, new(*guard.Error))
 		switch {
 		case tt.follows && (err != nil || resp.StatusCode != 200):
 			t.Errorf("%s: was not followed: %v", tt.why, err)

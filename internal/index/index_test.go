@@ -341,7 +341,7 @@ func collect(f func(Deliver) error) (all []Change) {
 		all = append(all, c)
 		return nil
 	})
-	if _, ok := errors.AsType[*Contradiction](err); ok {
+	if errors.As(err, new(*Contradiction)) {
 		all = append(all, Change{Kind: "CONTRADICTION"})
 	}
 	return all

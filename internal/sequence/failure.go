@@ -40,7 +40,7 @@ func failure(err error) protocol.Failure {
 }
 
 func classOf(err error) protocol.Class {
-	if _, refused := errors.AsType[*guard.Error](err); refused {
+	if errors.As(err, new(*guard.Error)) {
 		return protocol.Unusable
 	}
 	switch {
@@ -84,7 +84,7 @@ func statusCode(err error) int32 {
 
 // retryAfter returns how long the server asks to wait, in a header or in a Status.
 func retryAfter(err error) time.Duration {
-	if paced, ok := errors.AsType[*client.RetryAfterError](err); ok {
+	if paced := (*client.RetryAfterError)(nil); errors.As(err, &paced) {
 		return min(paced.After, protocol.MaxRetryAfter)
 	}
 	seconds, ok := apierrors.SuggestsClientDelay(err)

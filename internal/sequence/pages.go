@@ -30,7 +30,8 @@ type pageSizes struct {
 // makes the next page larger again, up to a size that was not refused in this snapshot. It returns false if a smaller
 // page does not help: this one was of one object, or err is another error.
 func (p *pageSizes) resize(most int, err error) bool {
-	refused, _ := errors.AsType[*guard.Error](err)
+	var refused *guard.Error
+	errors.As(err, &refused)
 	size := cmp.Or(p.size, most)
 	switch {
 	case err == nil && 2*size < p.refused:

@@ -290,7 +290,7 @@ func (r *requests) hints() client.Hints {
 
 // requestError returns the error of a request. It redacts err: every error about a request comes from here.
 func (s scope) requestError(verb string, err error) error {
-	if paced, ok := errors.AsType[*client.RetryAfterError](err); ok {
+	if paced := (*client.RetryAfterError)(nil); errors.As(err, &paced) {
 		err = &client.RetryAfterError{Err: guard.Redact(paced.Err), After: paced.After}
 	} else {
 		err = guard.Redact(err)

@@ -291,7 +291,7 @@ func (w *Worker) deliverEvents(ctx context.Context, s protocol.Streaming, carry 
 			w.requests.peek()
 		}
 		if err := carry(&out); err != nil {
-			if wrong, ok := errors.AsType[*index.Contradiction](err); ok {
+			if wrong := (*index.Contradiction)(nil); errors.As(err, &wrong) {
 				return w.contradicted(ctx, wrong, s.Doubted()), nil
 			}
 			return nil, err

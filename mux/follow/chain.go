@@ -162,8 +162,9 @@ func (c *chain) newRun(r gvr.Resource, namespaces []string) (*streamRun, error) 
 // handleRefusal handles the error of stream.New. It returns the error if the program can solve it: a resource that
 // can't be watched is none of its mistakes.
 func (c *chain) handleRefusal(ctx context.Context, err error) error {
-	bad, ok := errors.AsType[*stream.OptionsError](err)
-	_, cannot := errors.AsType[*stream.NotWatchableError](err)
+	var bad *stream.OptionsError
+	ok := errors.As(err, &bad)
+	cannot := errors.As(err, new(*stream.NotWatchableError))
 	if !cannot && (!ok || bad.Field != "Resource") {
 		return err
 	}

@@ -11,10 +11,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/util/watchlist"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/invalid"
@@ -111,7 +111,7 @@ func (f *follower) run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	})
-	fake := watchlist.DoesClientNotSupportWatchListSemantics(f.client)
+	fake := client.IsFake(f.client)
 	watches := len(f.selection.namespaces) == 0 && !fake
 	f.rights.reset(watches)
 	f.mu.Lock()

@@ -51,7 +51,7 @@ func TestResourceThatCannotBeWatchedEndsNobodyElse(t *testing.T) {
 				srv.Put(rovers, "one", "b")
 				time.Sleep(10 * time.Minute)
 				is := f.status(schema.GroupResource{Group: "example.com", Resource: tt.plural}.String())
-				_, invalid := errors.AsType[*stream.OptionsError](is.Cause)
+				invalid := errors.As(is.Cause, new(*stream.OptionsError))
 				want := follow.Watching
 				if tt.fails || tt.failsToAck && withCheckpoint {
 					want = follow.Failing

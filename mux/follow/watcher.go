@@ -11,10 +11,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/util/watchlist"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/client"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -109,7 +109,7 @@ func newTypeWatcher(r *discovery.Resolver, c dynamic.Interface) *typeWatcher {
 
 // run watches until ctx ends. It does nothing on client-go's dynamic fake, which panics for unregistered resources.
 func (t *typeWatcher) run(ctx context.Context) {
-	if watchlist.DoesClientNotSupportWatchListSemantics(t.definitions.client) {
+	if client.IsFake(t.definitions.client) {
 		return
 	}
 	var running sync.WaitGroup

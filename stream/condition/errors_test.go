@@ -342,7 +342,7 @@ func TestSourcesOfAMuxDeliverEverything(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			err := condition.Wait(ctx, m, must(condition.Parse("delete")), target(widgets, "door"))
-			_, invalid := errors.AsType[*stream.OptionsError](err)
+			invalid := errors.As(err, new(*stream.OptionsError))
 			if invalid != strings.HasPrefix(tt.want, "must") || err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s: %v, want %s", tt.why, err, tt.want)
 			}

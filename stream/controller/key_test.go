@@ -15,6 +15,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/controller"
 )
 
+var isController = true
+
 // A key must not retain the text that the object was decoded from, of which its strings are parts.
 func TestKeysAreCopies(t *testing.T) {
 	long := "lab a g u-a " + strings.Repeat("x", 4096)
@@ -23,7 +25,7 @@ func TestKeysAreCopies(t *testing.T) {
 	ev.Object.SetName(long[4:5])
 	ev.Object.SetUID(types.UID(long[8:11]))
 	ev.Object.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: "example.com/v1", Kind: "Gadget", Name: long[6:7], UID: "u", Controller: new(true),
+		APIVersion: "example.com/v1", Kind: "Gadget", Name: long[6:7], UID: "u", Controller: &isController,
 	}})
 	of := controller.ControllerOf(gadgets())
 	keys := slices.Concat([]controller.Key{controller.KeyOf(ev)}, of(ev), of(ev))
@@ -100,7 +102,7 @@ func TestControllerOfRemembers(t *testing.T) {
 		ev := event(kind, object, "1")
 		if owner != "" {
 			ev.Object.SetOwnerReferences([]metav1.OwnerReference{{
-				APIVersion: "example.com/v1", Kind: "Gadget", Name: owner, UID: "u", Controller: new(true),
+				APIVersion: "example.com/v1", Kind: "Gadget", Name: owner, UID: "u", Controller: &isController,
 			}})
 		}
 		return ev

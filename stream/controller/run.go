@@ -192,7 +192,7 @@ func (l *loop) handle(ctx context.Context, k Key) {
 
 func (l *loop) log(k Key, err error) {
 	attributes := []any{"key", k.String(), "error", err}
-	if panicked, ok := errors.AsType[*stream.PanicError](err); ok {
+	if panicked := (*stream.PanicError)(nil); errors.As(err, &panicked) {
 		attributes = append(attributes, "stack", string(panicked.Stack))
 	}
 	l.opts.Logger.Warn("reconcile failed", attributes...)

@@ -99,7 +99,7 @@ func (s *session) read(ctx context.Context, seq iter.Seq2[stream.Event, error]) 
 
 // requestError returns the error of a List or Watch. For a GAP it is Expired, which callers in client-go look for.
 func requestError(err error) error {
-	if _, gap := errors.AsType[*stream.GapError](err); gap {
+	if errors.As(err, new(*stream.GapError)) {
 		return apierrors.FromObject(statusOf(err))
 	}
 	return err

@@ -160,7 +160,7 @@ func bookmark(r gvr.Resource, rv string) *unstructured.Unstructured {
 
 // statusOf returns the Status of an ERROR event.
 func statusOf(err error) *metav1.Status {
-	if _, gap := errors.AsType[*stream.GapError](err); gap {
+	if errors.As(err, new(*stream.GapError)) {
 		return &apierrors.NewResourceExpired(err.Error()).ErrStatus
 	}
 	var answer apierrors.APIStatus

@@ -24,7 +24,7 @@ func TestProtocol(t *testing.T) {
 		figures, err := Walk(start, u.bounds)
 		t.Logf("%s: %v", u.name, figures)
 		all.add(figures)
-		if broken, ok := errors.AsType[*Broken[*world]](err); ok {
+		if broken := (*Broken[*world])(nil); errors.As(err, &broken) {
 			t.Fatalf("%s: %v\n\nAs a conversation test of package stream:\n\n%s", u.name, err,
 				conversation(start, broken.Way))
 		}

@@ -142,7 +142,7 @@ func (s *session) take(in protocol.Input, r reply) error {
 		}
 	}
 	err := s.step(in, r)
-	if wrong, ok := errors.AsType[*index.Contradiction](err); ok {
+	if wrong := (*index.Contradiction)(nil); errors.As(err, &wrong) {
 		return s.step(protocol.Contradicted{From: s.report.version, Cause: wrong}, reply{})
 	}
 	return err
