@@ -1,6 +1,8 @@
 package discovery
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -18,6 +20,24 @@ import (
 // checked returns a client like c that refuses what is no discovery document, and what is no refusal of an API server,
 // or c itself if it does so already, or if it is not one of client-go's: what another client returns has to be right.
 func checked(c clientdiscovery.DiscoveryInterface) clientdiscovery.DiscoveryInterface {
+	return rewired(c, func(next http.RoundTripper) http.RoundTripper {
+		if checks(next) {
+			return nil
+		}
+		return &documentTransport{guard.RefuseGateways(next)}
+	})
+}
+
+// endingWith returns a client like c whose requests end with ctx, or c itself if it is not one of client-go's.
+func endingWith(ctx context.Context, c clientdiscovery.DiscoveryInterface) clientdiscovery.DiscoveryInterface {
+	return rewired(c, func(next http.RoundTripper) http.RoundTripper { return endingTransport{ctx, next} })
+}
+
+// rewired returns a client like c with the transport that wrap returns, given the one of c. It returns c itself if wrap
+// returns nil, or if c is neither client-go's client nor one of its caches.
+func rewired(
+	c clientdiscovery.DiscoveryInterface, wrap func(http.RoundTripper) http.RoundTripper,
+) clientdiscovery.DiscoveryInterface {
 	given, isPlain := c.(*clientdiscovery.DiscoveryClient)
 	if !isPlain && !caches(c) || isPlain && given == nil {
 		return c
@@ -33,10 +53,9 @@ func checked(c clientdiscovery.DiscoveryInterface) clientdiscovery.DiscoveryInte
 	if hc.Transport == nil {
 		hc.Transport = http.DefaultTransport
 	}
-	if checks(hc.Transport) {
+	if hc.Transport = wrap(hc.Transport); hc.Transport == nil {
 		return c
 	}
-	hc.Transport = &documentTransport{guard.RefuseGateways(hc.Transport)}
 	content := rest.ClientContentConfig{ // JSON
 		GroupVersion: metav1.SchemeGroupVersion,
 		Negotiator:   runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), metav1.SchemeGroupVersion),
@@ -55,6 +74,36 @@ func checked(c clientdiscovery.DiscoveryInterface) clientdiscovery.DiscoveryInte
 		}
 	}
 	return made
+}
+
+// endingTransport ends requests with ctx, which stands for the one that client-go before 0.37 does not take.
+type endingTransport struct {
+	ctx  context.Context
+	next http.RoundTripper
+}
+
+func (t endingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	stop := context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })
+	end := func() { stop(); cancel(nil) }
+	response, err := t.next.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		end()
+		return nil, err
+	}
+	response.Body = endingBody{response.Body, end}
+	return response, nil
+}
+
+// endingBody calls end when it is closed.
+type endingBody struct {
+	io.ReadCloser
+	end func()
+}
+
+func (b endingBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
 }
 
 // caches reports whether c is one of client-go's memory and disk caches, whose client can be had only as a REST client.

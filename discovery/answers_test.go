@@ -178,6 +178,7 @@ func TestPollsWaitAsLongAsTheServerAsks(t *testing.T) {
 			})
 			run := startRun(t, resolverFor(t, false, cfg), time.Second)
 			time.Sleep(50 * time.Minute)
+			synctest.Wait()
 			for i := 1; i < len(at); i++ {
 				least := time.Duration(seconds) * time.Second
 				if d := at[i].Sub(at[i-1]); d < least || d > least*6/5 {

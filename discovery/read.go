@@ -22,20 +22,7 @@ type (
 	causes = map[schema.GroupVersion]error
 )
 
-// reader is what a Resolver calls of a client.
-type reader struct {
-	// groups returns the groups that are served. From aggregated discovery it also returns what they serve, and the
-	// versions that the server could not read.
-	groups func(context.Context) (*metav1.APIGroupList, documents, causes, error)
-	// version returns what one version serves, such as "apps/v1".
-	version func(context.Context, string) (*metav1.APIResourceList, error)
-	// invalidate empties the client's own cache, if it has one.
-	invalidate func(context.Context)
-	// cancels says that these return soon after their context has ended.
-	cancels bool
-}
-
-// These are the methods that client-go's clients and caches have since 0.37, and that no earlier version names.
+// These are methods that client-go's clients and caches have since 0.37, and that earlier versions have no names for.
 type (
 	groupsWithContext interface {
 		ServerGroupsWithContext(context.Context) (*metav1.APIGroupList, error)
@@ -49,56 +36,23 @@ type (
 	invalidateWithContext interface{ InvalidateWithContext(context.Context) }
 )
 
-// newReader returns a reader that calls the methods of c, those with a context if c has them.
-func newReader(c clientdiscovery.DiscoveryInterface) reader {
-	var r reader
-	switch is := c.(type) {
-	case aggregatedWithContext:
-		r.groups, r.cancels = is.GroupsAndMaybeResourcesWithContext, true
-	case clientdiscovery.AggregatedDiscoveryInterface:
-		r.groups = func(context.Context) (*metav1.APIGroupList, documents, causes, error) {
-			return is.GroupsAndMaybeResources()
-		}
-	case groupsWithContext:
-		r.cancels = true
-		r.groups = func(ctx context.Context) (*metav1.APIGroupList, documents, causes, error) {
-			g, err := is.ServerGroupsWithContext(ctx)
-			return g, nil, nil, err
-		}
-	default:
-		r.groups = func(context.Context) (*metav1.APIGroupList, documents, causes, error) {
-			g, err := c.ServerGroups()
-			return g, nil, nil, err
-		}
-	}
-	if is, ok := c.(versionWithContext); ok {
-		r.version = is.ServerResourcesForGroupVersionWithContext
-	} else {
-		r.cancels = false
-		r.version = func(_ context.Context, gv string) (*metav1.APIResourceList, error) {
-			return c.ServerResourcesForGroupVersion(gv)
-		}
-	}
-	switch is := c.(type) {
-	case invalidateWithContext:
-		r.invalidate = is.InvalidateWithContext
-	case clientdiscovery.CachedDiscoveryInterface:
-		r.invalidate = func(context.Context) { is.Invalidate() }
-	default:
-		r.invalidate = func(context.Context) {}
-	}
-	return r
+// takesContexts reports whether all requests of c end with a context.
+func takesContexts(c clientdiscovery.DiscoveryInterface) bool {
+	_, aggregated := c.(aggregatedWithContext)
+	_, groups := c.(groupsWithContext)
+	_, versions := c.(versionWithContext)
+	return (aggregated || groups) && versions
 }
 
 // read reads what the server serves: one or two documents if it has aggregated discovery, else one for each version
-// of each group. It returns soon after ctx has ended. If the client does not, its requests go on in the background
-// until they end; nobody receives their answer, or their panic.
+// of each group. It returns soon after ctx has ended. If a client that takes no context does not, its call goes on in
+// the background, and nobody receives what it returns.
 //
-// client-go's functions do the same, but take no context before 0.37, and its client's methods of the same name
-// request everything twice while an API is down.
-func (r *reader) read(ctx context.Context) (*catalog, error) {
-	if r.cancels {
-		return r.readAll(ctx)
+// client-go's functions do the same, but take no context before 0.37; its client's methods of the same name request
+// everything twice while an API is down.
+func read(ctx context.Context, c clientdiscovery.DiscoveryInterface) (*catalog, error) {
+	if takesContexts(c) {
+		return readAll(ctx, c)
 	}
 	type answer struct {
 		catalog  *catalog
@@ -110,7 +64,7 @@ func (r *reader) read(ctx context.Context) (*catalog, error) {
 		var a answer
 		defer func() { answers <- a }()
 		defer catch(&a.panicked)
-		a.catalog, a.err = r.readAll(ctx)
+		a.catalog, a.err = readAll(ctx, endingWith(ctx, c))
 	}()
 	select {
 	case a := <-answers:
@@ -123,22 +77,60 @@ func (r *reader) read(ctx context.Context) (*catalog, error) {
 	}
 }
 
-func (r *reader) readAll(ctx context.Context) (*catalog, error) {
-	r.invalidate(ctx)
-	groups, read, failed, err := r.groups(ctx)
+func readAll(ctx context.Context, c clientdiscovery.DiscoveryInterface) (*catalog, error) {
+	invalidate(ctx, c)
+	groups, read, failed, err := groups(ctx, c)
 	switch {
 	case groups == nil && err == nil:
 		return nil, errNoGroups
 	case groups == nil:
 		return nil, guard.Redact(err)
 	case len(read) == 0:
-		read, failed = r.versions(ctx, groups.Groups)
+		read, failed = versions(ctx, c, groups.Groups)
 	}
 	return newCatalog(groups.Groups, read, failed), nil
 }
 
+// invalidate empties the client's own cache, if it has one.
+func invalidate(ctx context.Context, c clientdiscovery.DiscoveryInterface) {
+	switch c := c.(type) {
+	case invalidateWithContext:
+		c.InvalidateWithContext(ctx)
+	case clientdiscovery.CachedDiscoveryInterface:
+		c.Invalidate()
+	}
+}
+
+// groups reads which groups are served. From aggregated discovery it also returns what they serve, and the versions
+// that the server could not read.
+func groups(
+	ctx context.Context, c clientdiscovery.DiscoveryInterface,
+) (all *metav1.APIGroupList, read documents, failed causes, err error) {
+	switch c := c.(type) {
+	case aggregatedWithContext:
+		return c.GroupsAndMaybeResourcesWithContext(ctx)
+	case clientdiscovery.AggregatedDiscoveryInterface:
+		return c.GroupsAndMaybeResources()
+	case groupsWithContext:
+		all, err = c.ServerGroupsWithContext(ctx)
+	default:
+		all, err = c.ServerGroups()
+	}
+	return all, nil, nil, err
+}
+
+// version reads what one version serves, such as "apps/v1".
+func version(ctx context.Context, c clientdiscovery.DiscoveryInterface, gv string) (*metav1.APIResourceList, error) {
+	if c, ok := c.(versionWithContext); ok {
+		return c.ServerResourcesForGroupVersionWithContext(ctx, gv)
+	}
+	return c.ServerResourcesForGroupVersion(gv)
+}
+
 // versions reads each version of each group, all at once: the client has a limit if it needs one.
-func (r *reader) versions(ctx context.Context, groups []metav1.APIGroup) (documents, causes) {
+func versions(
+	ctx context.Context, c clientdiscovery.DiscoveryInterface, groups []metav1.APIGroup,
+) (documents, causes) {
 	var (
 		all      sync.WaitGroup
 		mu       sync.Mutex
@@ -165,7 +157,7 @@ func (r *reader) versions(ctx context.Context, groups []metav1.APIGroup) (docume
 					}
 				}()
 				defer catch(&p)
-				list, err = r.version(ctx, gv.String())
+				list, err = version(ctx, c, gv.String())
 			})
 		}
 	}

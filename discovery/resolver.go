@@ -18,7 +18,7 @@ import (
 // Resolver resolves names to resources. It is safe for concurrent use: concurrent
 // calls share polls of the server, and at most one poll runs at a time.
 type Resolver struct {
-	reader   reader
+	client   clientdiscovery.DiscoveryInterface
 	cacheFor time.Duration
 
 	mu       sync.Mutex
@@ -41,13 +41,13 @@ func NewResolver(c clientdiscovery.DiscoveryInterface, cacheFor time.Duration) *
 		return &Resolver{} // see check
 	}
 	return &Resolver{
-		reader: newReader(checked(c)), cacheFor: cmp.Or(cacheFor, time.Minute), updated: make(chan struct{}),
+		client: checked(c), cacheFor: cmp.Or(cacheFor, time.Minute), updated: make(chan struct{}),
 	}
 }
 
 // check returns an error if r was not created by NewResolver with a client.
 func (r *Resolver) check() error {
-	if r == nil || r.updated == nil {
+	if r == nil || r.client == nil {
 		return invalid.New("Resolver", "", "must be made with NewResolver, of a client")
 	}
 	return nil
@@ -72,8 +72,9 @@ func (r *Resolver) check() error {
 // read, so it may return a type that has been removed meanwhile. It never reuses an error: before it returns
 // [*NotFoundError], [*AmbiguousError] or [*UnavailableError], it polls the server again.
 //
-// When ctx ends, Resolve returns the cause of ctx at once. (A client that takes no context, such as those of client-go
-// before 0.37, ends its requests in the background, client-go's own after 32 s at most.) A shared poll runs with the
+// When ctx ends, Resolve returns the cause of ctx at once. (A call of a client that takes no
+// context goes on in the background. Clients of client-go before 0.37 take none, but their requests end with ctx; only
+// a wait for a Retry-After goes on.) A shared poll runs with the
 // ctx of one of its callers; if that ctx ends, another caller polls again.
 func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
 	if err := r.check(); err != nil {
