@@ -63,8 +63,8 @@ var (
 	errNoDocument = errors.New("the server lists the version, but its document is missing or names another version")
 )
 
-// newCatalog builds a catalog from the groups that a server lists, what their versions serve, and why versions could not
-// be read.
+// newCatalog builds a catalog from the groups that a server lists, what their versions serve, and why some versions
+// could not be read.
 func newCatalog(groups []metav1.APIGroup, read documents, failed causes) *catalog {
 	c := &catalog{failed: failures{}, nameless: failures{}, unusable: map[schema.GroupResource]error{}}
 	for gv, err := range failed {

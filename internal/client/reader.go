@@ -157,8 +157,8 @@ func For(c dynamic.Interface, r schema.GroupVersionResource, namespace string) R
 	return plainReader{in(c), IsFake(c)}
 }
 
-// IsFake reports whether c is client-go's fake, whose watches never end and whose objects have no versions. Since 0.35 a
-// fake says so; that of 0.34 is known by a method that only fakes have.
+// IsFake reports whether c is client-go's fake, whose watches never end and whose objects have no versions. Since 0.35
+// a fake says so; that of 0.34 is known by a method that only fakes have.
 func IsFake(c dynamic.Interface) bool {
 	switch fake := c.(type) {
 	case interface{ IsWatchListSemanticsUnSupported() bool }: // see client-go's package watchlist
