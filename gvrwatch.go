@@ -206,21 +206,27 @@ func (c *Connection) Watch(
 //     cannot be read: neither Stream nor Watch waits for that, while a Mux of Follow does,
 //   - a [*stream.NotWatchableError] or a [*stream.OptionsError].
 func (c *Connection) Stream(ctx context.Context, name string, opts *stream.Options) (*stream.Stream, error) {
-	if err := c.check(ctx); err != nil {
-		return nil, err
-	}
-	ref, err := gvr.ParseRef(name)
+	resource, err := c.resolve(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	resource, err := c.resolver.Resolve(ctx, ref)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case err != nil:
-		return nil, err
-	}
 	return stream.New(c.client, resource, opts)
+}
+
+// resolve returns the resource of a name, or an error of those that Stream returns.
+func (c *Connection) resolve(ctx context.Context, name string) (r gvr.Resource, err error) {
+	if err := c.check(ctx); err != nil {
+		return r, err
+	}
+	ref, err := gvr.ParseRef(name)
+	if err != nil {
+		return r, err
+	}
+	r, err = c.resolver.Resolve(ctx, ref)
+	if err != nil && ctx.Err() != nil {
+		return r, context.Cause(ctx)
+	}
+	return r, err
 }
 
 // Follow returns a Mux that watches everything that a selection matches, as types come and go: see [follow.New], whose

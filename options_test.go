@@ -51,6 +51,7 @@ func TestOneOptionsError(t *testing.T) {
 	for name, err := range map[string]error{
 		"gvrwatch.Connection":         second(none.Stream(ctx, "lamps", nil)),
 		"gvrwatch.Connection.Tracker": second(connect(t, srv).Tracker(ctx, nil, of)),
+		"gvrwatch.Connection.Wait":    connect(t, srv).Wait(ctx),
 		"gvrwatch.Watch":              last(gvrwatch.Watch(nobody, srv.Config(), "lamps", nil)),
 		"discovery.NewClient":         second(discovery.NewClient(nil)),
 		"discovery.Resolver":          second(resolver.Resolve(ctx, gvr.Ref{Name: "lamps"})),
@@ -67,7 +68,7 @@ func TestOneOptionsError(t *testing.T) {
 		"store.New":                   second(store.New(nil, nil)),
 		"store.Store":                 (&store.Store{}).Run(ctx),
 		"condition.Parse":             second(condition.Parse("?")),
-		"condition.Wait":              condition.Wait(ctx, s, condition.Condition{}),
+		"condition.Wait":              condition.Wait(ctx, s, condition.Target{}),
 		"controller.Run":              controller.Run(ctx, nil, nil, nil),
 		"controller.NewSource":        second(controller.NewSource[controller.Key](nil, nil, nil)),
 		"informer.NewSharedIndexInformer": second(informer.NewSharedIndexInformer(s,

@@ -28,6 +28,9 @@ func TestPrograms(t *testing.T) {
 	widgets := gvr.Resource{Kind: "Widget", Namespaced: true, Verbs: []string{"list", "watch"}}
 	widgets.Group, widgets.Version, widgets.Resource = "example.com", "v1", "widgets"
 
+	jobs := gvr.Resource{Kind: "Job", Singular: "job", Namespaced: true, Verbs: []string{"list", "watch"}}
+	jobs.Group, jobs.Version, jobs.Resource = "batch", "v1", "jobs"
+
 	replicas := func(srv *streamtest.Server, wanted, ready int) {
 		srv.Put(deployments, "default", "web", fmt.Sprintf(`spec={"replicas":%d}`, wanted),
 			fmt.Sprintf(`status={"readyReplicas":%d,"conditions":[{"type":"Available","status":%q}]}`, ready,
@@ -64,7 +67,7 @@ func TestPrograms(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	newServer := func(t *testing.T) (*streamtest.Server, func(program string) *exec.Cmd) {
-		srv := streamtest.NewServer(deployments, widgets)
+		srv := streamtest.NewServer(deployments, jobs, widgets)
 		t.Cleanup(srv.Close)
 		network := httptest.NewServer(srv)
 		t.Cleanup(network.Close)
@@ -114,9 +117,12 @@ func TestPrograms(t *testing.T) {
 	t.Run("wait", func(t *testing.T) {
 		srv, command := newServer(t)
 		replicas(srv, 2, 1)
-		time.AfterFunc(500*time.Millisecond, func() { replicas(srv, 2, 2) })
+		time.AfterFunc(500*time.Millisecond, func() {
+			replicas(srv, 2, 2)
+			srv.Put(jobs, "default", "seed", `status={"conditions":[{"type":"Complete","status":"True"}]}`)
+		})
 		out, err := command("wait").Output()
-		if want := "web is available\n"; err != nil || string(out) != want {
+		if want := "web is available and seed is complete\n"; err != nil || string(out) != want {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})

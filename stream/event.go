@@ -19,6 +19,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/invalid"
+	"github.com/gvrwatch/gvrwatch/internal/typed"
 )
 
 // Type is the type of an [Event]. ADDED, MODIFIED and DELETED have the meaning that they have in a Kubernetes
@@ -110,13 +111,45 @@ func (e Event) Decode() (*unstructured.Unstructured, error) {
 	case e.Object != nil:
 		return e.Object, nil
 	case e.JSON == nil:
-		return nil, errors.New("stream: the event has no object")
+		return nil, e.noObject()
 	}
 	o, err := decode.Decode(e.JSON)
 	if err != nil {
-		return nil, fmt.Errorf("stream: cannot decode an object of %s: %w", e.Resource, guard.Redact(err))
+		return nil, e.undecodable(err)
 	}
 	return o, nil
+}
+
+func (e Event) noObject() error {
+	return fmt.Errorf("stream: an event of type %q has no object", e.Type)
+}
+
+func (e Event) undecodable(err error) error {
+	return fmt.Errorf("stream: cannot decode an object of %s: %w", e.Resource, guard.Redact(err))
+}
+
+// As decodes the object of an event into a new value of type T, such as corev1.Pod or *corev1.Pod. Names of fields are
+// case-sensitive, as in a kube-apiserver. Neither apiVersion nor kind are compared with those of T. With [Raw] it costs
+// the least: it decodes JSON once. Otherwise it first encodes Object, as Options.Transform has left it.
+//
+// With [Metadata] T may be metav1.PartialObjectMetadata. A corev1.Pod then has its metadata, and an empty spec and
+// status, without an error. So has that of an inferred DELETED, in which there is little more than a name.
+//
+// As returns an error if the event has no object, and if the object is invalid or does not fit the type. The error
+// quotes nothing of the object.
+func As[T any](ev Event) (value T, err error) {
+	switch {
+	case ev.Object != nil:
+		value, err = typed.Convert[T](ev.Object)
+	case ev.JSON != nil:
+		value, err = typed.Decode[T](ev.JSON)
+	default:
+		return value, ev.noObject()
+	}
+	if err != nil {
+		return value, ev.undecodable(err)
+	}
+	return value, nil
 }
 
 // String describes the event in one line: "ADDED name@7", "DELETED namespace/name@9 inferred", "SYNCED @12",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -143,4 +144,34 @@ func ExampleFrom() {
 	// ADDED default/c@4 inferred
 	// DELETED default/a@2 inferred
 	// SYNCED @5
+}
+
+// As decodes the object of an event into a type. With Raw that is done once, and only for events that need it.
+func ExampleAs() {
+	pods := gvr.Resource{Kind: "Pod", Namespaced: true, Verbs: []string{"list", "watch"}}
+	pods.Version, pods.Resource = "v1", "pods"
+	srv := streamtest.NewServer(pods) // usually a cluster
+	defer srv.Close()
+	srv.Put(pods, "shop", "web", "spec.nodeName=node-1")
+	s, err := stream.New(srv.Client(), pods, &stream.Options{Objects: stream.Raw})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for ev, err := range s.With(stream.Run{Until: stream.UntilSynced}).Events(context.Background()) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if !ev.HasObject() {
+			continue // SYNCED
+		}
+		pod, err := stream.As[corev1.Pod](ev)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(pod.Name, "is on", pod.Spec.NodeName)
+	}
+	// Output: web is on node-1
 }

@@ -207,11 +207,7 @@ func readCondition(ctx context.Context, c dynamic.Interface, s setup, seen *seen
 	if err != nil {
 		return err
 	}
-	never, err := condition.Parse("jsonpath={.metadata.name}=none")
-	if err != nil {
-		return err
-	}
-	err = condition.Wait(ctx, q, never)
+	err = condition.Wait(ctx, q, condition.Target{For: condition.MustParse("jsonpath={.metadata.name}=none")})
 	var unmet *condition.UnmetError
 	ok := errors.As(err, &unmet)
 	if !ok {

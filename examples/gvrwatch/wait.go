@@ -16,7 +16,7 @@ func (s *session) wait(ctx context.Context, events printedEvents, want wanted) e
 	if err != nil {
 		return err
 	}
-	err = condition.Wait(ctx, events, c, s.targets()...)
+	err = condition.Wait(ctx, events, s.targets(c)...)
 	if errors.Is(err, condition.ErrNoObjects) {
 		return errors.New("--for: there are no objects to wait for")
 	}
@@ -44,20 +44,24 @@ func unmet(err error) string {
 	return ": " + strings.Join(objects, "; ")
 }
 
-// targets returns the objects that must meet the condition. None means every object that is watched: without names,
-// with names in all namespaces, and of followed types.
-func (s *session) targets() []condition.Target {
-	var targets []condition.Target
+// targets returns the objects that must meet the condition: every object that is watched, without names, with names in
+// all namespaces, and of followed types.
+func (s *session) targets(c condition.Condition) (targets []condition.Target) {
+	every := []condition.Target{{For: c}}
+	if s.follows != nil {
+		return every
+	}
 	for _, f := range s.objects {
+		t := condition.Target{For: c, Resource: f.GroupResource().String(), Name: f.name}
 		switch {
-		case s.follows != nil, f.name == "", f.Namespaced && s.opts.what.allNamespaces:
-			return nil
+		case f.name == "", f.Namespaced && s.opts.what.allNamespaces:
+			return every
 		case !f.Namespaced:
-			targets = append(targets, condition.Target{Resource: f.GroupResource(), Name: f.name})
+			targets = append(targets, t)
 			continue
 		}
-		for _, ns := range s.namespaces() {
-			targets = append(targets, condition.Target{Resource: f.GroupResource(), Namespace: ns, Name: f.name})
+		for _, t.Namespace = range s.namespaces() {
+			targets = append(targets, t)
 		}
 	}
 	return targets

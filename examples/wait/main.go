@@ -1,4 +1,5 @@
-// Command wait waits up to a minute until the Deployment web in the namespace default is available.
+// Command wait waits up to a minute until the Deployment web is available and the Job seed is complete, both in the
+// namespace default. If they are not by then, it prints what is missing.
 package main
 
 import (
@@ -18,16 +19,12 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := c.Stream(ctx, "deploy", nil)
+	available, complete := condition.MustParse("condition=Available"), condition.MustParse("condition=Complete")
+	err = c.Wait(ctx,
+		condition.Target{For: available, Resource: "deploy", Namespace: "default", Name: "web"},
+		condition.Target{For: complete, Resource: "job", Namespace: "default", Name: "seed"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	available, err := condition.Parse("condition=Available")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := condition.Wait(ctx, s, available, condition.Target{Namespace: "default", Name: "web"}); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("web is available")
+	fmt.Println("web is available and seed is complete")
 }

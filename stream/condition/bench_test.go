@@ -56,7 +56,7 @@ func BenchmarkWait(b *testing.B) {
 			for b.Loop() {
 				before := heap()
 				source := many{objects, status, func() { per = (heap() - before) / objects }}
-				err := condition.Wait(b.Context(), source, must(condition.Parse("condition=Ready")))
+				err := condition.Wait(b.Context(), source, all(condition.MustParse("condition=Ready"))...)
 				if (err == nil) != (status == "True") {
 					b.Fatal(err)
 				}

@@ -3,23 +3,29 @@ package condition
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"unicode"
 
 	"github.com/gvrwatch/gvrwatch/internal/invalid"
+	"github.com/gvrwatch/gvrwatch/stream"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// Condition is a parsed condition. It is comparable: equal Conditions are met by the same objects. The zero Condition
-// is invalid.
+// Condition is what an object has to meet: a text that [Parse] reads, or a function ([New]). It is comparable: equal
+// Conditions are met by the same objects. The zero Condition is invalid.
 type Condition struct {
 	kind kind
-	name string // of a status condition, or the JSONPath between the braces
+	name string // of a status condition or a function, or the JSONPath between the braces
 	// value is the status of a condition, or what a JSONPath must lead to. It is empty if a JSONPath may lead to any
 	// value.
-	value string
+	value    string
+	function *function
 }
+
+// function is behind a pointer, because functions are not comparable.
+type function func(*unstructured.Unstructured) (bool, error)
 
 type kind string
 
@@ -28,12 +34,47 @@ const (
 	path   kind = "jsonpath"
 	exists kind = "create"
 	gone   kind = "delete"
+	called kind = "function"
 )
 
 const (
 	syntax  = "must be condition=NAME[=STATUS], jsonpath={PATH}[=VALUE], create or delete"
 	maxText = 4096 // the parser of JSONPaths is recursive
 )
+
+// New returns a Condition that an object meets if a function returns true for it. An object that does not exist does
+// not meet it; the function is not called. name stands for the Condition in errors. Each call of New makes another
+// Condition.
+//
+// The result must depend on the object alone. The function must not change the object, which other Conditions may see,
+// but may keep it: nobody changes it later. [Wait] makes one call at a time, for each state that is delivered of an
+// object, also before everything is synced. If the function returns an error, or panics, Wait ends with an error that
+// wraps it, or a [*stream.PanicError]. Nothing is removed from the text of such an error. With [stream.Metadata] the
+// object has only metadata.
+//
+// What kstatus (sigs.k8s.io/cli-utils/pkg/kstatus/status) calls current, for objects of any type:
+//
+//	condition.New("current", func(o *unstructured.Unstructured) (bool, error) {
+//		result, err := status.Compute(o)
+//		return err == nil && result.Status == status.CurrentStatus, err
+//	})
+func New(name string, met func(*unstructured.Unstructured) (bool, error)) Condition {
+	c := Condition{kind: called, name: name}
+	if met != nil {
+		c.function = (*function)(&met)
+	}
+	return c
+}
+
+// MustParse returns the Condition that [Parse] returns, and panics if Parse returns an error. It is for texts that are
+// constants.
+func MustParse(text string) Condition {
+	c, err := Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
 
 // Parse parses a condition in the syntax of kubectl wait --for:
 //
@@ -77,7 +118,7 @@ func parseStatus(text string) (c Condition, problem string) {
 	case !hasValue || strings.EqualFold(value, "True"):
 		value = "True"
 	}
-	return Condition{status, name, value}, ""
+	return Condition{kind: status, name: name, value: value}, ""
 }
 
 func parsePath(text string) (c Condition, problem string) {
@@ -103,7 +144,7 @@ func parsePath(text string) (c Condition, problem string) {
 	if strings.Count(expression, "..") > 1 { // two take a time that grows with the square of the object's depth
 		return c, "must have at most one recursive descent (..)"
 	}
-	c = Condition{path, expression, value}
+	c = Condition{kind: path, name: expression, value: value}
 	if _, err := c.find(map[string]any{}); err != nil {
 		return c, "must have a valid JSONPath: " + err.Error()
 	}
@@ -124,8 +165,12 @@ func loneEqual(text string) int {
 	return -1
 }
 
-// String returns the condition in the form that [Parse] reads. It is empty for the zero Condition.
+// String returns the condition in the form that [Parse] reads, or the name that [New] was given. It is empty for the
+// zero Condition.
 func (c Condition) String() string {
+	if c.kind == called {
+		return c.name
+	}
 	text := string(c.kind)
 	switch {
 	case c.kind == path:
@@ -140,18 +185,32 @@ func (c Condition) String() string {
 }
 
 // Met reports whether an object meets the condition. An object that is nil does not exist. Met does not change the
-// object, and may be called from any goroutine. It returns an [*stream.OptionsError] if the condition is zero, or if a
-// jsonpath leads to more than one value of the object, or is compared with an object or a list.
+// object, and may be called from any goroutine, if the function of a Condition from [New] keeps to that. It returns an
+// [*stream.OptionsError] if the condition is zero or New had no name or function, or if a jsonpath leads to more than
+// one value of the object, or is compared with an object or a list; and an error that wraps what the function returned,
+// or a [*stream.PanicError].
 func (c Condition) Met(o *unstructured.Unstructured) (bool, error) {
 	problem, err := c.check(o)
 	return problem == "" && err == nil, err
 }
 
-// check returns why an object does not meet the condition. The text has nothing of the object's content.
-func (c Condition) check(o *unstructured.Unstructured) (problem string, err error) {
+// invalid returns an error if the condition was not made as it must be.
+func (c Condition) invalid() error {
 	switch {
 	case c.kind == "":
-		return "", errZero
+		return errZero
+	case c.kind == called && (c.name == "" || c.function == nil):
+		return invalid.New("condition", c.name, "must have a name and a function")
+	}
+	return nil
+}
+
+// check returns why an object does not meet the condition. The text has nothing of the object's content.
+func (c Condition) check(o *unstructured.Unstructured) (problem string, err error) {
+	if err := c.invalid(); err != nil {
+		return "", err
+	}
+	switch {
 	case c.kind == gone && o != nil:
 		return "exists", nil
 	case c.kind != gone && o == nil:
@@ -160,8 +219,27 @@ func (c Condition) check(o *unstructured.Unstructured) (problem string, err erro
 		return c.checkStatus(o.Object), nil
 	case c.kind == path:
 		return c.checkPath(o.Object)
+	case c.kind == called:
+		return c.call(o)
 	}
 	return "", nil
+}
+
+// call calls the function of the caller.
+func (c Condition) call(o *unstructured.Unstructured) (problem string, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &stream.PanicError{Where: c.name, Value: v, Stack: debug.Stack()}
+		}
+		if err != nil {
+			err = fmt.Errorf("condition: cannot check %s: %w", c.name, err)
+		}
+	}()
+	met, err := (*c.function)(o)
+	if met || err != nil {
+		return "", err
+	}
+	return "does not meet " + c.name, nil
 }
 
 const missing = "does not exist"

@@ -1,32 +1,49 @@
-// Package condition waits until objects meet a condition, as kubectl wait does: over several objects of several types
-// at once, across gaps, and without mistaking a recreated object for the old one.
+// Package condition waits until objects meet their conditions, as kubectl wait does for one: for several objects of
+// several types at once, each with a condition of its own, across gaps, and without mistaking a recreated object for
+// the old one.
 //
-// [Parse] reads a [Condition] in the syntax of kubectl wait --for. [Wait] watches a Stream or a Mux until the condition
-// is met.
+// A [Target] is an object, or every object of a resource or a namespace, and a [Condition]. [Parse] and [MustParse]
+// read one in the syntax of kubectl wait --for, and [New] makes one of a function. [Wait] watches a Stream or a Mux
+// until all targets meet their conditions. gvrwatch.Connection has a Wait that also makes these:
 //
 //	c, err := gvrwatch.Connect(nil) // what kubectl would use
-//	s, err := c.Stream(ctx, "pods", &stream.Options{Namespaces: []string{"shop"}}) // and a Name, if one is enough
-//	ready, err := condition.Parse("condition=Ready")
-//	err = condition.Wait(ctx, s, ready, condition.Target{Namespace: "shop", Name: "web"})
+//	available, complete := condition.MustParse("condition=Available"), condition.MustParse("condition=Complete")
+//	err = c.Wait(ctx,
+//		condition.Target{For: available, Resource: "deploy", Namespace: "shop", Name: "web"},
+//		condition.Target{For: complete, Resource: "job", Namespace: "shop", Name: "seed"})
+//	if err != nil {
+//		log.Fatal(err) // it says which of them do not meet their condition, and why
+//	}
+//
+// With a source of the program's own:
+//
+//	s, err := c.Stream(ctx, "pods", &stream.Options{Namespaces: []string{"shop"}, LabelSelector: "app=web"})
+//	err = condition.Wait(ctx, s, condition.Target{For: condition.MustParse("condition=Ready")}) // every pod
 //
 // # Promises
 //
-//   - A state, not an event: Wait returns nil when the newest state of every target meets the condition at the same
-//     moment, and everything is synced at that moment. A target that met it and no longer does is waited for again.
+//   - A state, not an event: Wait returns nil when the newest state of every target meets the target's condition at the
+//     same moment, and everything is synced at that moment. A target that met it and no longer does is waited for
+//     again.
 //   - After a GAP, Wait gives no answer until SYNCED.
 //   - A recreated object (another uid) is another object: what the old one met does not count, even if it was recreated
 //     during a gap.
-//   - For "delete", what counts are the objects, by uid, that existed when everything was synced for the first time.
+//   - For "delete", what counts are the objects, by uid, that existed when the target was known for the first time.
 //     Objects created after that do not count, even under the same name. If there are none, the condition is met.
-//   - A target is not known before its resource is synced, so Wait goes on while a follow.Mux does not watch the
-//     resource, even for "delete".
-//   - For all other conditions a target that does not exist does not meet the condition. Wait goes on until it exists.
-//   - Without targets every object that the source delivers is one, also one that is created during the wait, and at
-//     least one must exist. If none exists when everything is synced for the first time, Wait returns [ErrNoObjects].
-//     For "delete" it returns nil instead, and for "create" it goes on.
-//   - Wait keeps the uid of each target in memory, and its name while it does not meet the condition: about 110 and 230
-//     bytes. With stream.Raw it decodes only objects whose content matters.
-//   - Whatever an object contains, no condition panics, and no error quotes it.
+//   - A target is known as soon as everything is synced that the source watches, the target's resource among it. So
+//     Wait goes on while a follow.Mux does not watch the resource, even for "delete".
+//   - For all other conditions a target that does not exist does not meet its condition. Wait goes on until it exists.
+//   - A target without a name is every object that the source delivers of its resource, in its namespace; of all
+//     resources or namespaces if that is empty. An object counts, too, if it is created during the wait, and at least
+//     one must exist. If none exists when the target is known for the first time, Wait returns [ErrNoObjects], whatever
+//     other targets do. For "delete" the condition is met then, and for "create" Wait goes on.
+//   - Several targets may concern one object: it has to meet all their conditions. A target that is there twice counts
+//     once. The order of targets does not matter.
+//   - Wait keeps the uid of each object in memory for each of its targets, and its name while it does not meet the
+//     condition: about 110 and 230 bytes. With stream.Raw it decodes only objects whose content matters, and each state
+//     once.
+//   - Whatever an object contains, no condition of Parse panics, and no error of it quotes the object. A panic of a
+//     function is an error.
 //
 // # Differences from kubectl wait
 //
@@ -49,7 +66,8 @@
 //     caught up, and the objects of one that is dropped keep their last state.
 //   - An answer without an event. If the last source that was not synced is removed from a Mux, Wait goes on until some
 //     event arrives. A Mux without sources, and a follow.Mux whose selection matches nothing, have no events.
+//   - An order between resources: "at the same moment" means the newest states that the source has delivered of each.
 //   - If two sources of a Mux deliver the same object, it has to meet the condition in both.
-//   - With a follow.Mux and no targets, that all resources are known: Wait may return once those are synced that are
-//     attached by then.
+//   - With a follow.Mux and a target without a resource, that all resources are known: Wait may return once those are
+//     synced that are attached by then.
 package condition

@@ -10,31 +10,41 @@ import (
 	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
-// ErrNoObjects is returned by [Wait] if it has no targets and the source has no objects.
+// ErrNoObjects is returned by [Wait] if a target without a name stands for no object.
 var ErrNoObjects = errors.New("no objects exist")
 
 var errPartial = invalid.New("source", "", "must deliver all that exists: no Run may have a Start or a Checkpoint")
 
-var errZero = invalid.New("condition", "", "must be made with Parse")
+var errZero = invalid.New("condition", "", "must be made with Parse, MustParse or New")
 
-// UnmetError is returned by [Wait] if it ends before the condition is met.
+// UnmetError is returned by [Wait] if it ends before all targets meet their conditions.
 type UnmetError struct {
-	Condition Condition
-	// Unmet are up to ten of the targets that do not meet the condition, each with the reason, such as "condition Ready
-	// is False" or "does not exist". It is empty if all that is known meets the condition, but not everything is
-	// synced, and if no object exists.
+	// Unmet are up to ten objects that do not meet the condition of a target, each with the reason, such as "condition
+	// Ready is False" or "does not exist". Each is a Target with the full name of its resource, a name, and its
+	// condition in For. A target without a name is there itself if it stands for no object. Each target has its
+	// share of the ten. Unmet is empty if all that is known meets the conditions, but not everything is synced.
 	Unmet map[Target]string
-	// More is the number of others that do not meet it.
+	// More is the number of others that do not meet their condition.
 	More int
 	// Err is why the wait ended.
 	Err error
 }
 
 func (e *UnmetError) Error() string {
+	if len(e.Unmet) == 0 {
+		return fmt.Sprintf("condition: not everything is synced: %v", e.Err)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "condition: %s is not met", e.Condition)
+	b.WriteString("condition: ")
+	var last string
 	for i, t := range slices.SortedFunc(maps.Keys(e.Unmet), Target.compare) {
-		b.WriteString([]string{": ", "; "}[min(i, 1)])
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		if text := t.For.String(); text != last {
+			b.WriteString(text + " is not met: ")
+			last = text
+		}
 		b.WriteString(t.String() + " " + e.Unmet[t])
 	}
 	if e.More > 0 {

@@ -57,19 +57,18 @@ func TestUnmet(t *testing.T) {
 			"shop/door {.spec.a[?(@.x==1)]} has no value", "client-go's error would quote it"},
 		{"delete", "door roof", map[string]string{"door": ready},
 			"delete is not met: widgets.example.com shop/door exists", "roof meets it"},
-		{"create", "", nil, "create is not met: time is up", ""},
+		{"create", "", nil, "create is not met: widgets.example.com * has no objects: time is up", ""},
 		{"condition=Ready", "", map[string]string{"door": unready, "roof": ready},
 			"shop/door condition Ready is False", ""},
 		{"create", strings.Join(many, " "), nil, eleven + "and 1 more", "ten are enough, in order"},
 	}
-	errTimeUp := errors.New("time is up")
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets, gadgets)
 			for name, fields := range tt.put {
 				srv.Put(widgets, "shop", name, fields)
 			}
-			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, errTimeUp)
+			ctx, cancel := timeUp(t)
 			defer cancel()
 			var targets []condition.Target
 			for _, name := range strings.Fields(tt.targets) {
@@ -79,7 +78,7 @@ func TestUnmet(t *testing.T) {
 			time.Sleep(2 * time.Hour)
 			got := w.state()
 			var unmet *condition.UnmetError
-			if !errors.As(w.err, &unmet) || !errors.Is(w.err, errTimeUp) {
+			if !errors.As(w.err, &unmet) || !errors.Is(w.err, context.Cause(ctx)) {
 				t.Fatalf("%s of %s: %v, want an UnmetError that wraps the cause", tt.condition, tt.targets, w.err)
 			}
 			want := strings.TrimSuffix(tt.want, ": time is up") + ": time is up"
@@ -161,7 +160,7 @@ func TestWaitEnds(t *testing.T) {
 					t.Errorf("panicked with %v, want boom", p)
 				}
 			}()
-			_ = condition.Wait(t.Context(), widgetStream(srv, boom), must(condition.Parse("delete")))
+			_ = condition.Wait(t.Context(), widgetStream(srv, boom), all(condition.MustParse("delete"))...)
 		})
 	})
 }
@@ -197,13 +196,32 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"a zero Stream", ended, &stream.Stream{}, deleted, nil, "invalid Stream: must be made with stream.New"},
 		{"a zero Mux", ended, &mux.Mux{}, deleted, nil, "invalid Mux: must be made with New"},
 		{"a zero follow.Mux", ended, &follow.Mux{}, deleted, nil, "invalid Mux: must be made with New"},
-		{"a zero Condition", ended, of(stream.Options{}), condition.Condition{}, nil, "must be made with Parse"},
-		{"a zero Target", ended, of(stream.Options{}), deleted, []condition.Target{{}}, "must have a name"},
-		{"a zero Target of a Mux", ended, must(mux.New(nil)), deleted, []condition.Target{{}}, "must have a resource"},
+		{"no condition", ended, of(stream.Options{}), condition.Condition{},
+			[]condition.Target{target(widgets, "door")},
+			`invalid targets "widgets.example.com shop/door": must have a condition (For)`},
+		{"a zero Target", ended, must(mux.New(nil)), condition.Condition{}, nil,
+			`invalid targets "*": must have a condition (For)`},
+		{"no function", ended, of(stream.Options{}), condition.New("open", nil), nil,
+			`invalid condition "open": must have a name and a function`},
+		{"a function without a name", ended, of(stream.Options{}),
+			condition.New("", func(*unstructured.Unstructured) (bool, error) { return true, nil }), nil,
+			"invalid condition: must have a name and a function"},
 		{"a Target of a Mux without a resource", ended, must(mux.New(nil)), deleted,
-			[]condition.Target{{Namespace: "shop", Name: "door"}}, "must have a resource and a name"},
-		{"no name", ended, of(stream.Options{}), deleted, []condition.Target{target(widgets, "")},
-			"must have a name"},
+			[]condition.Target{{Namespace: "shop", Name: "door"}}, "must have a resource, because it has a name"},
+		{"a kind", ended, must(mux.New(nil)), deleted, []condition.Target{{Resource: "Widget", Name: "door"}},
+			`invalid targets "Widget door": must have the full name of a resource, such as deployments.apps`},
+		{"an apiVersion", ended, must(mux.New(nil)), deleted, []condition.Target{{Resource: "example.com/v1/widgets"}},
+			"must have the full name of a resource"},
+		{"a short name for a Stream", ended, of(stream.Options{}), deleted, []condition.Target{{Resource: "wi"}},
+			`invalid targets "wi *": must be among what the Stream watches, widgets.example.com`},
+		{"every object, of a Mux", ended, must(mux.New(nil)), deleted, nil, "context canceled"},
+		{"every object, of a Stream with a name", ended, of(stream.Options{Name: "door"}), deleted, nil,
+			"context canceled"},
+		{"every object of a namespace", ended, of(stream.Options{}), deleted, []condition.Target{target(widgets, "")},
+			"context canceled"},
+		{"every object of another namespace", ended, of(stream.Options{Namespaces: []string{"other"}}), deleted,
+			[]condition.Target{target(widgets, "")},
+			`invalid targets "widgets.example.com shop/*": must be among what the Stream watches`},
 		{"another resource", ended, of(stream.Options{}), deleted, []condition.Target{target(gadgets, "a")},
 			`invalid targets "gadgets.example.com shop/a": must be among what the Stream watches`},
 		{"another namespace", ended, of(stream.Options{Namespaces: []string{"shop"}}), deleted,
@@ -215,7 +233,7 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"a checkpoint", ended, with(stream.Run{Checkpoint: tracker}), deleted, nil,
 			"must deliver all that exists"},
 		{"no namespace", ended, of(stream.Options{}), deleted,
-			[]condition.Target{{Resource: widgets.GroupResource(), Name: "door"}}, "must have a namespace"},
+			[]condition.Target{{Resource: "widgets.example.com", Name: "door"}}, "must have a namespace"},
 		{"a namespace of what has none", ended, must(stream.New(streamtest.NewServer().Client(), nodes, nil)), deleted,
 			[]condition.Target{{Namespace: "shop", Name: "door"}}, "must have a namespace exactly if"},
 		{"metadata of a jsonpath", ended, of(stream.Options{Objects: stream.Metadata}),
@@ -225,7 +243,7 @@ func TestNilAndZeroValues(t *testing.T) {
 		{"metadata", ended, of(stream.Options{Objects: stream.Metadata}), deleted, nil, "context canceled"},
 	}
 	for _, tt := range tests {
-		if err := condition.Wait(tt.ctx, tt.source, tt.c, tt.targets...); err == nil ||
+		if err := condition.Wait(tt.ctx, tt.source, all(tt.c, tt.targets...)...); err == nil ||
 			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.call, err, tt.want)
 		}
@@ -306,10 +324,10 @@ func (lossy) Events(context.Context) iter.Seq2[stream.Event, error] {
 func TestTargetsAreNotChanged(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	targets := []condition.Target{{Namespace: "shop", Name: "door"}}
+	want := condition.Target{For: condition.MustParse("delete"), Namespace: "shop", Name: "door"}
+	targets := []condition.Target{want}
 	s := must(stream.New(streamtest.NewServer(widgets).Client(), widgets, nil))
-	err := condition.Wait(ctx, s, must(condition.Parse("delete")), targets...)
-	want := condition.Target{Namespace: "shop", Name: "door"}
+	err := condition.Wait(ctx, s, targets...)
 	if !errors.Is(err, context.Canceled) || targets[0] != want {
 		t.Errorf("%v, and the target is %v", err, targets[0])
 	}
@@ -341,7 +359,7 @@ func TestSourcesOfAMuxDeliverEverything(t *testing.T) {
 			m := must(mux.New(nil, must(stream.New(c, gadgets, nil)), must(stream.New(c, widgets, nil)).With(tt.run)))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			err := condition.Wait(ctx, m, must(condition.Parse("delete")), target(widgets, "door"))
+			err := condition.Wait(ctx, m, all(condition.MustParse("delete"), target(widgets, "door"))...)
 			invalid := errors.As(err, new(*stream.OptionsError))
 			if invalid != strings.HasPrefix(tt.want, "must") || err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s: %v, want %s", tt.why, err, tt.want)

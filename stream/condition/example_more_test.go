@@ -26,12 +26,8 @@ func ExampleWait_once() {
 		fmt.Println(err)
 		return
 	}
-	isOpen, err := condition.Parse("jsonpath={.status.phase}=Open")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	err = condition.Wait(context.Background(), s.With(stream.Run{Until: stream.UntilSynced}), isOpen) // every widget
+	every := condition.Target{For: condition.MustParse("jsonpath={.status.phase}=Open")} // every widget
+	err = condition.Wait(context.Background(), s.With(stream.Run{Until: stream.UntilSynced}), every)
 	if unmet := (*condition.UnmetError)(nil); errors.As(err, &unmet) {
 		for target, reason := range unmet.Unmet {
 			fmt.Println(target, reason)

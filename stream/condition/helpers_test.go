@@ -2,10 +2,13 @@ package condition_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -27,9 +30,20 @@ func resource(kind, plural string) gvr.Resource {
 	return r
 }
 
-// target returns the target NAME of a resource in the namespace shop.
+// target returns the target NAME of a resource in the namespace shop, without a condition.
 func target(r gvr.Resource, name string) condition.Target {
-	return condition.Target{Resource: r.GroupResource(), Namespace: "shop", Name: name}
+	return condition.Target{Resource: r.GroupResource().String(), Namespace: "shop", Name: name}
+}
+
+// all returns targets with a condition. Without targets it is every object.
+func all(c condition.Condition, targets ...condition.Target) []condition.Target {
+	if len(targets) == 0 {
+		targets = []condition.Target{{}}
+	}
+	for i := range targets {
+		targets[i].For = c
+	}
+	return targets
 }
 
 // source is what Wait takes.
@@ -101,10 +115,19 @@ type waiting struct {
 
 func start(ctx context.Context, t *testing.T, s source, text string, targets ...condition.Target) *waiting {
 	t.Helper()
+	return startWait(ctx, t, s, all(must(condition.Parse(text)), targets...)...)
+}
+
+func startWait(ctx context.Context, t *testing.T, s source, targets ...condition.Target) *waiting {
+	t.Helper()
 	w := &waiting{t: t, done: make(chan error, 1)}
-	c := must(condition.Parse(text))
-	go func() { w.done <- condition.Wait(ctx, s, c, targets...) }()
+	go func() { w.done <- condition.Wait(ctx, s, targets...) }()
 	return w
+}
+
+// timeUp returns a context that ends after an hour.
+func timeUp(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(t.Context(), time.Hour, errors.New("time is up"))
 }
 
 // state returns "waits", "met" or an error, once nothing moves.
@@ -134,9 +157,20 @@ func do(t *testing.T, srv *streamtest.Server, actions ...string) {
 	}
 }
 
-func remove(t *testing.T, srv *streamtest.Server, r gvr.Resource, name string) {
-	t.Helper()
-	if _, err := srv.Delete(r, "shop", name); err != nil {
-		t.Fatal(err)
+type place struct {
+	resource        gvr.Resource
+	namespace, name string
+}
+
+// named returns the object "door", which is a widget in the namespace shop, or "hall/door", or "gadgets/shop/lock".
+func named(text string) place {
+	o := place{widgets, "shop", text}
+	parts := strings.Split(text, "/")
+	if len(parts) > 2 && parts[0] == "gadgets" {
+		o.resource = gadgets
 	}
+	if len(parts) > 1 {
+		o.namespace, o.name = parts[len(parts)-2], parts[len(parts)-1]
+	}
+	return o
 }

@@ -77,8 +77,8 @@ func TestWaitOnScriptedSequences(t *testing.T) {
 			"what b delivers after the first answer does not count"},
 	}
 	for _, tt := range tests {
-		err := condition.Wait(t.Context(), scripted(tt.events), must(condition.Parse(tt.condition)),
-			target(widgets, "door"))
+		err := condition.Wait(t.Context(), scripted(tt.events),
+			all(must(condition.Parse(tt.condition)), target(widgets, "door"))...)
 		if tt.want && err != nil || !tt.want && !errors.Is(err, stream.ErrUnmet) {
 			t.Errorf("%s in %s: %v, want met %v (%s)", tt.condition, tt.events, err, tt.want, tt.why)
 		}
@@ -88,8 +88,8 @@ func TestWaitOnScriptedSequences(t *testing.T) {
 // An object that was deleted is named by no error.
 func TestDeletedObjectsAreForgotten(t *testing.T) {
 	err := condition.Wait(t.Context(), scripted("ADDED/1/off ADDED/2/off SYNCED DELETED/1/off DELETED/2/off"),
-		must(condition.Parse("jsonpath=.status.phase=on")))
-	want := "condition: jsonpath={.status.phase}=on is not met: " + stream.ErrUnmet.Error()
+		all(condition.MustParse("jsonpath=.status.phase=on"))...)
+	want := "condition: jsonpath={.status.phase}=on is not met: * has no objects: " + stream.ErrUnmet.Error()
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

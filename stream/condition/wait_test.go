@@ -17,7 +17,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// A step is: "ready NAME", "unready NAME", "delete NAME", "sleep" (5 minutes), an action of the server, or "= STATE".
+// A step is: "ready NAME", "unready NAME", "delete NAME", "sleep" (5 minutes), an action of the server, or "= STATE". A
+// NAME is one that the function named reads.
 // Actions that name no resource concern the server. "silence" makes all watches half-open: what follows is not
 // delivered before "sleep".
 var scenarios = []struct {
@@ -81,7 +82,8 @@ var scenarios = []struct {
 		"ready door; unready window; start; unready roof; ready window; = waits; ready roof; = met"},
 	{"a deleted one does not", "condition=Ready", "", "ready door; unready window; start; delete window; = met"},
 	{"none is left", "condition=Ready", "", "unready door; start; delete door; = waits; ready window; = met"},
-	{"none at all", "condition=Ready", "", "start; = condition: cannot wait for condition=Ready: no objects exist"},
+	{"none at all", "condition=Ready", "",
+		"start; = condition: cannot wait for condition=Ready of *: no objects exist"},
 
 	{"the type goes and returns", "condition=Ready", "door",
 		"unready door; start; widgets.example.com delete crd; sleep; = waits; widgets.example.com create crd; sleep; " +
@@ -99,7 +101,13 @@ func TestWait(t *testing.T) {
 	for name, newSource := range kinds {
 		for _, tt := range scenarios {
 			t.Run(name+"/"+tt.why, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { runScenario(t, newSource, tt.condition, tt.targets, tt.steps) })
+				synctest.Test(t, func(t *testing.T) {
+					var targets []condition.Target
+					for _, name := range strings.Fields(tt.targets) {
+						targets = append(targets, target(widgets, name))
+					}
+					runScenario(t, newSource, all(must(condition.Parse(tt.condition)), targets...), tt.steps)
+				})
 			})
 		}
 	}
@@ -168,34 +176,31 @@ func TestWaitOnAFake(t *testing.T) {
 	}
 }
 
-func runScenario(
-	t *testing.T, newSource func(*streamtest.Server) source, text, names, steps string,
-) {
+func runScenario(t *testing.T, newSource func(*streamtest.Server) source, targets []condition.Target, steps string) {
 	srv := streamtest.NewServer(widgets, gadgets)
-	var targets []condition.Target
-	for _, name := range strings.Fields(names) {
-		targets = append(targets, target(widgets, name))
-	}
 	var w *waiting
 	for _, step := range strings.Split(steps, "; ") {
 		verb, rest, _ := strings.Cut(step, " ")
+		of := named(rest)
 		switch verb {
 		case "start":
 			source := newSource(srv)
 			if _, ok := source.(*stream.Stream); ok {
 				for i := range targets {
-					targets[i].Resource = schema.GroupResource{} // that of the Stream
+					targets[i].Resource = "" // that of the Stream
 				}
 			}
-			w = start(t.Context(), t, source, text, targets...)
+			w = startWait(t.Context(), t, source, targets...)
 		case "ready":
-			srv.Put(widgets, "shop", rest, ready)
+			srv.Put(of.resource, of.namespace, of.name, ready)
 		case "unready":
-			srv.Put(widgets, "shop", rest, unready)
+			srv.Put(of.resource, of.namespace, of.name, unready)
 		case "twice":
-			srv.Put(widgets, "shop", rest, `status={"conditions":[{"type":"a"},{"type":"b"}]}`)
+			srv.Put(of.resource, of.namespace, of.name, `status={"conditions":[{"type":"a"},{"type":"b"}]}`)
 		case "delete":
-			remove(t, srv, widgets, rest)
+			if _, err := srv.Delete(of.resource, of.namespace, of.name); err != nil {
+				t.Fatal(err)
+			}
 		case "apply":
 			if err := srv.Apply(rest); err != nil {
 				t.Fatal(err)
@@ -203,7 +208,11 @@ func runScenario(
 		case "sleep":
 			time.Sleep(5 * time.Minute)
 		case "=":
-			if got := w.state(); got != rest {
+			got := w.state()
+			if strings.Contains(rest, " of *: ") { // a Stream has completed the target
+				got = strings.Replace(got, " of widgets.example.com *: ", " of *: ", 1)
+			}
+			if got != rest {
 				t.Fatalf("%s: %s, want %s", steps, got, rest)
 			}
 		default:

@@ -7,10 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
+	"github.com/gvrwatch/gvrwatch/internal/typed"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -76,14 +76,14 @@ func (o Object) read(f func(json []byte) error) error {
 	return nil
 }
 
-// As decodes an object into a value of type T, such as corev1.Pod or *corev1.Pod. Names of fields are case-sensitive,
-// as in a kube-apiserver. It returns an error for the zero Object, and if the JSON is invalid or does not fit the type.
-func As[T any](o Object) (T, error) {
-	var typed, none T
-	if err := o.read(func(json []byte) error { return utiljson.Unmarshal(json, &typed) }); err != nil {
-		return none, err
-	}
-	return typed, nil
+// As decodes an object into a value of type T, such as corev1.Pod or *corev1.Pod, as [stream.As] does with the object
+// of an event. It returns an error for the zero Object, and if the JSON is invalid or does not fit the type.
+func As[T any](o Object) (value T, err error) {
+	err = o.read(func(json []byte) error {
+		value, err = typed.Decode[T](json)
+		return err
+	})
+	return value, err
 }
 
 // Meta returns the metadata of the object. It decodes no more of the JSON than it is asked for, and nothing for the

@@ -19,8 +19,8 @@ func TestWaitForConditions(t *testing.T) {
 	resolver := newResolver(shared.Config(), false)
 	widgetType, globeType := resolve(t, resolver, "widgets"), resolve(t, resolver, "globes.e2e.example.com")
 	namespace, globe := unique("waiting"), unique("globe")
-	door := condition.Target{Resource: widgetType.GroupResource(), Namespace: namespace, Name: "door"}
-	world := condition.Target{Resource: globeType.GroupResource(), Name: globe}
+	door := condition.Target{Resource: widgetType.GroupResource().String(), Namespace: namespace, Name: "door"}
+	world := condition.Target{Resource: globeType.GroupResource().String(), Name: globe}
 
 	start := func(text string, targets ...condition.Target) <-chan error {
 		t.Helper()
@@ -34,11 +34,14 @@ func TestWaitForConditions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for i := range targets {
+			targets[i].For = parsed
+		}
 		done := make(chan error, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		go func() {
 			defer cancel()
-			done <- condition.Wait(ctx, m, parsed, targets...)
+			done <- condition.Wait(ctx, m, targets...)
 		}()
 		if !poll(ctx, timeout, func() bool { return m.Status().AllSynced || len(done) > 0 }) {
 			t.Fatal("the Mux is not synced")
@@ -92,11 +95,8 @@ func TestWaitForConditions(t *testing.T) {
 
 	once := newStream(t, c.client, widgetType, &stream.Options{Namespaces: []string{unique("empty")}}).
 		With(stream.Run{Until: stream.UntilSynced})
-	parsed, err := condition.Parse("condition=Ready")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := condition.Wait(t.Context(), once, parsed); !errors.Is(err, condition.ErrNoObjects) {
+	every := condition.Target{For: condition.MustParse("condition=Ready")}
+	if err := condition.Wait(t.Context(), once, every); !errors.Is(err, condition.ErrNoObjects) {
 		t.Errorf("without objects: %v", err)
 	}
 }
