@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/watchlist"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
@@ -27,6 +28,8 @@ import (
 //
 // Add adds more sources. Remove detaches a resource until the next run. AllSynced of its [Status] counts all that is
 // attached, so a resource that may not be watched keeps it false (see Options.UntilSynced).
+//
+// With Options.Into its methods are those of that mux.Mux, except Status, which is about its own follower.
 type Mux struct {
 	*mux.Mux // embedded because its methods are those of a Mux of this package
 	follower *follower
@@ -51,10 +54,11 @@ type common struct {
 	client    dynamic.Interface
 	selection selection
 	options   Options
-	lists     *host.Lists
+	group     *host.Group
 	rights    *rights
-	panicked  chan error // receives panics of Options.StatusChanged
-	onSynced  func()     // follower.checkSynced: all that a followed resource may have the follower do
+	claim     func(*checkpoint.Tracker) bool // mux.Mux.Claim
+	panicked  chan error                     // receives panics of Options.StatusChanged
+	onSynced  func()                         // follower.checkSynced
 }
 
 // discovered is what discovery has reported in this run.
@@ -63,8 +67,8 @@ type discovered struct {
 	unavailable map[schema.GroupVersion]error // APIs that do not answer; the zero GroupVersion is the server
 }
 
-// New returns a Mux that follows sel. It sends no request. It returns a *stream.OptionsError. opts may be nil, and is
-// copied. Make c with stream.NewClient.
+// New returns a Mux that follows sel. It sends no request, unless a run of Options.Into is active. It returns a
+// *stream.OptionsError. opts may be nil, and is copied. Make c with stream.NewClient.
 func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Options) (*Mux, error) {
 	f := &follower{
 		common:   &common{resolver: r, client: c, options: *cmp.Or(opts, &Options{}), panicked: make(chan error, 1)},
@@ -90,10 +94,14 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 		f.names = append(f.names, &name{ref: ref, status: ResourceStatus{Ref: ref, State: Unserved, Since: time.Now()}})
 	}
 	f.rights = newRights(newAccessChecker(c), f.selection.namespaces, f.selection.candidates)
-	if f.mux, err = mux.New(&f.options.Mux); err != nil {
+	if f.mux, err = f.options.mux(); err != nil {
 		return nil, err
 	}
-	f.lists = f.mux.Control(friend.Access{}, f.run)
+	f.group = &host.Group{Prefix: f.options.Prefix, Run: f.run, Done: f.done}
+	f.claim = func(t *checkpoint.Tracker) bool { return f.mux.Claim(friend.Access{}, f.group, t) }
+	if err := f.mux.AddGroup(friend.Access{}, f.group); err != nil {
+		return nil, err
+	}
 	return &Mux{f.mux, f}, nil
 }
 
