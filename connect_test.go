@@ -253,9 +253,12 @@ func TestConnectTo(t *testing.T) {
 		{full, "here", "https://here:1", "", "the current context by name"},
 		{full, "there", "https://there:2", filepath.Join(dir, "token"), "another one, with a path relative to the file"},
 		{full, "", "https://here:1", "", "no name: the current context"},
-		{full, "x", `invalid kubeContext "x": must be one of the kubeconfig, which has ["here" "nowhere" "there"]`, "", "a context that the file lacks"},
-		{full, "nowhere", `gvrwatch: the kubeconfig can't be used: invalid configuration: `, "", "a context without a cluster"},
-		{empty, "here", `invalid kubeContext "here": must be one of the kubeconfig, which has []`, "", "no contexts, perhaps in a Pod"},
+		{full, "x", `invalid kubeContext "x": must be one of the kubeconfig, which has ["here" "nowhere" "there"]`, "",
+			"a context that the file lacks"},
+		{full, "nowhere", `gvrwatch: the kubeconfig can't be used: invalid configuration: `, "",
+			"a context without a cluster"},
+		{empty, "here", `invalid kubeContext "here": must be one of the kubeconfig, which has []`, "",
+			"no contexts, perhaps in a Pod"},
 	}
 	for _, tt := range tests {
 		t.Setenv("KUBECONFIG", tt.file)

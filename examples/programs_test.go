@@ -175,7 +175,8 @@ func TestClusters(t *testing.T) {
 	limit, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
 	cmd := exec.CommandContext(limit, filepath.Join(dir, "clusters"), "production", "staging")
-	cmd.Stderr, cmd.Env = os.Stderr, append(os.Environ(), "KUBECONFIG="+strings.Join(files, string(os.PathListSeparator)))
+	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+strings.Join(files, string(os.PathListSeparator)))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,6 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(mux.PrefixOf(ev), ev.Resource.GroupResource(), ev) // "staging widgets.example.com ADDED default/blue@7"
+		fmt.Println(mux.PrefixOf(ev), ev.Resource.GroupResource(), ev) // "staging widgets.example.com ADDED shop/a@7"
 	}
 }
