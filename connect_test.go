@@ -251,7 +251,7 @@ func TestConnectTo(t *testing.T) {
 		why        string
 	}{
 		{full, "here", "https://here:1", "", "the current context by name"},
-		{full, "there", "https://there:2", filepath.Join(dir, "token"), "another one, with a path relative to the file"},
+		{full, "there", "https://there:2", filepath.Join(dir, "token"), "another one, and a path relative to the file"},
 		{full, "", "https://here:1", "", "no name: the current context"},
 		{full, "x", `invalid kubeContext "x": must be one of the kubeconfig, which has ["here" "nowhere" "there"]`, "",
 			"a context that the file lacks"},

@@ -294,7 +294,7 @@ func TestClustersComeAndGo(t *testing.T) {
 		c.after(time.Minute, "the loop body has removed one", "eu robots.example.com ADDED one/a@2")
 		c.do(nil)
 		requests := len(us.Requests())
-		time.Sleep(time.Hour)
+		time.Sleep(5 * time.Minute)
 		if more := len(us.Requests()) - requests; more > 0 {
 			t.Errorf("%d requests to the server of the cluster that was removed", more)
 		}
@@ -326,7 +326,7 @@ func TestClustersComeAndGo(t *testing.T) {
 		if !c.m.Remove("us") {
 			t.Error("the cluster was not in the Mux")
 		}
-		c.after(time.Hour, "without followers and sources the run waits")
+		c.after(5*time.Minute, "without followers and sources the run waits")
 		c.stop()
 	})
 }
@@ -636,7 +636,7 @@ func TestConditionOverClusters(t *testing.T) {
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			c := newClusters(t, nil)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			for _, prefix := range []string{"eu", "us"} {
 				c.add(prefix, follow.Options{}, robots).Put(robots, "one", "a", "status.phase=Waiting")

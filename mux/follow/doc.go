@@ -1,6 +1,6 @@
 // Package follow watches the resources that a [Selection] matches, as they come and go, each as a source of a Mux. A
-// Selection matches by name, by group ("*.example.com") or by category. [New] makes the Mux, and gvrwatch.Connection
-// calls it:
+// Selection matches by name, by group ("*.example.com") or by category, and with Custom only what
+// CustomResourceDefinitions define. [New] makes the Mux, and gvrwatch.Connection calls it:
 //
 //	c, err := gvrwatch.Connect(nil) // what kubectl would use
 //	m, err := c.Follow(follow.Selection{Resources: []string{"*.example.com"}}, nil)
@@ -56,6 +56,8 @@
 //     and it is retried. Errors that only the program can solve (a checkpoint of another cluster) go to
 //     mux.Options.OnError.
 //   - With stream.Run.Checkpoint each resource has its own checkpoint, under its group and resource.
+//   - With Selection.Custom nothing is followed that no CustomResourceDefinition defines, unless Resources names it.
+//     While the definitions can't be watched, their ResourceStatus says so, with the cause.
 //   - With Options.Into, a cluster that does not answer, restarts, or denies everything does not affect the others.
 //     Remove of a prefix ends all that belongs to it before it returns.
 //

@@ -123,18 +123,12 @@ func (d discovered) apis() []schema.GroupVersion {
 	return slices.SortedFunc(maps.Keys(d.unavailable), byText)
 }
 
-// checkSynced drains the Mux if UntilSynced is set and nothing is left to wait for.
-func (f *follower) checkSynced() {
-	if f.options.UntilSynced {
-		f.mux.DrainIfDone(friend.Access{})
-	}
-}
-
 // done reports whether UntilSynced is set and nothing is left to wait for.
 func (f *follower) done() bool {
 	f.mu.Lock()
 	complete, all := f.found.complete, slices.Collect(maps.Values(f.followed))
 	f.mu.Unlock()
+	complete = complete && (f.custom == nil || f.custom.get().State != Starting)
 	waits := func(s *followed) bool { return !s.hasSynced() && f.mux.Has(friend.Access{}, s) }
 	return f.options.UntilSynced && complete && !slices.ContainsFunc(all, waits)
 }
@@ -160,6 +154,11 @@ func (f *follower) addStatus(st *Status) {
 			}
 		}
 		st.Resources = append(st.Resources, one)
+	}
+	if f.custom != nil && f.followed[definitions.GroupResource()] == nil {
+		if one := f.custom.get(); one.State != Watching {
+			st.Resources = append(st.Resources, one)
+		}
 	}
 	slices.SortFunc(st.Resources, func(a, b ResourceStatus) int {
 		return cmp.Or(cmp.Compare(a.Resource.GroupResource().String(), b.Resource.GroupResource().String()),
