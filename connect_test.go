@@ -6,6 +6,9 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,6 +225,53 @@ func TestServerBelowAPath(t *testing.T) {
 		of, err := c.Cluster(t.Context())
 		if diff := cmp.Diff(checkpoint.Cluster{Address: tt.address}, of); diff != "" || err != nil {
 			t.Errorf("%s: the cluster (-want +got), %v:\n%s", tt.why, err, diff)
+		}
+	}
+}
+
+func TestConnectTo(t *testing.T) {
+	const kubeconfig = `{"apiVersion": "v1", "kind": "Config", "current-context": "here", "contexts": [
+			{"name": "here", "context": {"cluster": "here"}}, 
+			{"name": "there", "context": {"cluster": "there", "user": "there"}},
+			{"name": "nowhere", "context": {"cluster": "none"}}],
+		"clusters": [{"name": "here", "cluster": {"server": "https://here:1"}},
+			{"name": "there", "cluster": {"server": "https://there:2"}}],
+		"users": [{"name": "there", "user": {"tokenFile": "token"}}]}`
+	dir := t.TempDir()
+	full, empty := filepath.Join(dir, "config"), filepath.Join(dir, "empty")
+	for name, text := range map[string]string{full: kubeconfig, empty: "", filepath.Join(dir, "token"): "secret"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct {
+		file, name string
+		host       string // or a part of the error
+		token      string
+		why        string
+	}{
+		{full, "here", "https://here:1", "", "the current context by name"},
+		{full, "there", "https://there:2", filepath.Join(dir, "token"), "another one, and a path relative to the file"},
+		{full, "", "https://here:1", "", "no name: the current context"},
+		{full, "x", `invalid kubeContext "x": must be one of the kubeconfig, which has ["here" "nowhere" "there"]`, "",
+			"a context that the file lacks"},
+		{full, "nowhere", `gvrwatch: the kubeconfig can't be used: invalid configuration: `, "",
+			"a context without a cluster"},
+		{empty, "here", `invalid kubeContext "here": must be one of the kubeconfig, which has []`, "",
+			"no contexts, perhaps in a Pod"},
+	}
+	for _, tt := range tests {
+		t.Setenv("KUBECONFIG", tt.file)
+		c, err := gvrwatch.ConnectTo(tt.name)
+		if err != nil {
+			if !strings.Contains(err.Error(), tt.host) {
+				t.Errorf("%s: the error is %v, want %s", tt.why, err, tt.host)
+			}
+			continue
+		}
+		if cfg := c.Config(); cfg.Host != tt.host || cfg.BearerTokenFile != tt.token {
+			t.Errorf("%s: the server is %q with the token in %q, want %q with %q", tt.why, cfg.Host,
+				cfg.BearerTokenFile, tt.host, tt.token)
 		}
 	}
 }

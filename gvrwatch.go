@@ -47,6 +47,7 @@
 //
 // Watch is enough for the events of one type, and a reconcile loop over them. [Connect] is for several types, statuses,
 // checkpoints, stores and waiting: it returns a [Connection], from which come Streams and what "*.example.com" matches.
+// [ConnectTo] connects to a context of the kubeconfig, for several clusters.
 //
 // The other packages:
 //
@@ -64,6 +65,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"k8s.io/client-go/dynamic"
@@ -123,6 +125,30 @@ func Connect(cfg *rest.Config) (*Connection, error) {
 		return nil, err
 	}
 	return &Connection{cfg, client, discovery.NewResolver(discoveryClient, 0)}, nil
+}
+
+// ConnectTo is Connect with a context of the kubeconfig, as kubectl --context is, for programs that watch several
+// clusters. An empty name means Connect(nil). Any other never means the service account of the Pod: if the kubeconfig
+// lacks it, the error is a [*stream.OptionsError].
+func ConnectTo(kubeContext string) (*Connection, error) {
+	if kubeContext == "" {
+		return Connect(nil)
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	raw, err := rules.Load()
+	var cfg *rest.Config
+	switch {
+	case err != nil:
+	case raw.Contexts[kubeContext] == nil:
+		err = invalid.New("kubeContext", kubeContext, fmt.Sprintf("must be one of the kubeconfig, which has %q",
+			slices.Sorted(maps.Keys(raw.Contexts))))
+	default:
+		cfg, err = clientcmd.NewNonInteractiveClientConfig(*raw, kubeContext, nil, rules).ClientConfig()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("gvrwatch: the kubeconfig can't be used: %w", err)
+	}
+	return Connect(cfg)
 }
 
 // defaultConfig returns the configuration that kubectl would use.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,4 +151,68 @@ func TestPrograms(t *testing.T) {
 			remove(srv)
 		}
 	})
+}
+
+// TestClusters runs the program with two API servers, each a context of a kubeconfig of its own. One of them goes away.
+func TestClusters(t *testing.T) {
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/", "./clusters")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	widgets := gvr.Resource{Kind: "Widget", Namespaced: true, Verbs: []string{"list", "watch"}}
+	widgets.Group, widgets.Version, widgets.Resource = "example.com", "v1", "widgets"
+	servers, networks := map[string]*streamtest.Server{}, map[string]*httptest.Server{}
+	var files []string
+	for _, name := range []string{"production", "staging"} {
+		srv := streamtest.NewServer(widgets)
+		t.Cleanup(srv.Close)
+		network := httptest.NewServer(srv)
+		t.Cleanup(network.Close)
+		text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config",
+			"contexts": [{"name": %[1]q, "context": {"cluster": %[1]q}}],
+			"clusters": [{"name": %[1]q, "cluster": {"server": %[2]q}}]}`, name, network.URL)
+		file := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		servers[name], networks[name], files = srv, network, append(files, file)
+	}
+	limit, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	cmd := exec.CommandContext(limit, filepath.Join(dir, "clusters"), "production", "staging")
+	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+strings.Join(files, string(os.PathListSeparator)))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	lines := bufio.NewScanner(out)
+	next := func(n int) (got []string) {
+		for len(got) < n && lines.Scan() {
+			got = append(got, lines.Text())
+		}
+		slices.Sort(got)
+		return got
+	}
+	compare := func(why string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, next(len(want))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", why, diff)
+		}
+	}
+	compare("both are synced", "production widgets.example.com SYNCED @1", "staging widgets.example.com SYNCED @1")
+	servers["staging"].Put(widgets, "default", "blue")
+	compare("a change of one", "staging widgets.example.com ADDED default/blue@2")
+	networks["staging"].CloseClientConnections()
+	networks["staging"].Listener.Close()
+	servers["production"].Put(widgets, "default", "red")
+	compare("the other one while one is away", "production widgets.example.com ADDED default/red@2")
 }

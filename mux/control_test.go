@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -46,7 +48,7 @@ func TestControlMayEndTheRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			over := false
-			m.control = func(ctx context.Context) error {
+			run := func(ctx context.Context) error {
 				defer func() { over = true }()
 				for range 3 {
 					if err := m.Add(one("a"), nil); err != nil {
@@ -62,6 +64,9 @@ func TestControlMayEndTheRun(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				return tt.rest(ctx)
+			}
+			if err := m.AddGroup(friend.Access{}, &host.Group{Run: run}); err != nil {
+				t.Fatal(err)
 			}
 			begun, n, last := time.Now(), 0, error(nil)
 			go func() {

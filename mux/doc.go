@@ -2,7 +2,8 @@
 //
 // A [Mux] has sources, each with a key; a *stream.Stream is one. Each run over [Mux.Events] watches all of them.
 // [SourceOf] names the source of an event. Sources can be added and removed at any time. Package mux does not choose
-// what to watch; package mux/follow does. To begin, pass Streams to [New], and range over [Mux.Events].
+// what to watch; package mux/follow does, also in several clusters ([PrefixOf]). To begin, pass Streams to [New], and
+// range over [Mux.Events].
 //
 // # Promises
 //

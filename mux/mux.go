@@ -17,8 +17,7 @@ type Mux struct {
 	// What a Mux holds reaches only downwards: a run reaches the sources, and a worker its door only.
 
 	options Options
-	lists   *host.Lists                 // of all sources, in all runs
-	control func(context.Context) error // runs beside each run, for package follow; nil for other Muxes
+	lists   *host.Lists // of all sources, in all runs
 	sources *sourceSet
 	active  *activeRun // the run over Events, nil if there is none; sourceSet.mu guards it
 }
@@ -31,7 +30,7 @@ func New(opts *Options, sources ...Source) (*Mux, error) {
 		return nil, err
 	}
 	m := &Mux{options: o, lists: host.NewLists(o.ConcurrentSnapshots), sources: &sourceSet{
-		byKey: map[string]*source{}, leaving: map[string]<-chan struct{}{},
+		byKey: map[string]*source{}, groups: map[string]*group{}, leaving: map[string]<-chan struct{}{},
 		backlog: backlog{most: o.BufferBytes, wake: wait.NewSignal()},
 	}}
 	for _, s := range sources {
@@ -40,13 +39,6 @@ func New(opts *Options, sources ...Source) (*Mux, error) {
 		}
 	}
 	return m, nil
-}
-
-// Control runs a function beside each run of the Mux, for package follow. Such a run goes on when all sources have
-// ended; an error of the function ends it. Control returns the bound on snapshots that are read at once.
-func (m *Mux) Control(_ friend.Access, control func(context.Context) error) *host.Lists {
-	m.control = control
-	return m.lists
 }
 
 var errNotMade = invalid.New("Mux", "", "must be made with New")
@@ -89,7 +81,8 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 }
 
 // Remove ends a source, waits until it has ended, and discards its events that wait: none is delivered after Remove has
-// returned, except one that the loop is receiving at that moment. It returns false if there is no such source.
+// returned, except one that the loop is receiving at that moment. It returns false if there is no such source. With the
+// prefix of a follower (follow.Options.Into) it does so with the follower and all its sources.
 //
 // The key can be added again, and the source begins again then, even if it resumes; if another goroutine still waits in
 // Remove, the new source starts when the old one has ended. Functions that the source itself calls (Select of a Stream,
@@ -99,15 +92,25 @@ func (m *Mux) Remove(key string) bool {
 		return false
 	}
 	m.sources.mu.Lock()
-	s, done := m.sources.byKey[key], m.sources.leaving[key] // another goroutine may be removing it
-	if s != nil {
-		done = m.sources.detach(s)
+	s, g := m.sources.byKey[key], m.sources.groups[key]
+	var ended []<-chan struct{}
+	switch {
+	case s != nil:
+		ended = append(ended, m.sources.detach(s))
+	case g != nil && key != "":
+		gone := make(chan struct{})
+		m.sources.leaving[key], ended = gone, m.sources.detachGroup(g)
+		defer m.sources.left(key, gone)
+	default:
+		ended = append(ended, m.sources.leaving[key]) // another goroutine may be removing it
 	}
 	m.sources.mu.Unlock()
-	if done != nil {
-		<-done
+	for _, done := range ended {
+		if done != nil {
+			<-done
+		}
 	}
-	return s != nil
+	return s != nil || g != nil && key != ""
 }
 
 // Events returns the sequence. During a run over it each source has a goroutine. Leaving the loop, by break, return or
@@ -141,7 +144,7 @@ func (m *Mux) loop(ctx context.Context, yield func(stream.Event, error) bool) er
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &activeRun{options: m.options, lists: m.lists, control: m.control, sources: m.sources, cancel: cancel}
+	r := &activeRun{options: m.options, lists: m.lists, sources: m.sources, cancel: cancel}
 	if !m.open(inner, r) {
 		return stream.ErrBusy
 	}

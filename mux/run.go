@@ -13,20 +13,20 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// activeRun is one run over Events: its loop, and the workers and the function that run beside it.
+// activeRun is one run over Events: its loop, and the workers and the functions of groups that run beside it.
 type activeRun struct {
 	options Options
 	lists   *host.Lists
-	control func(context.Context) error // Mux.control
 	sources *sourceSet
 	cancel  context.CancelCauseFunc
-	workers sync.WaitGroup // and the function
+	workers sync.WaitGroup // and the functions
 
 	// sourceSet.mu guards the following.
-	start   func(*source, time.Duration) // starts a source after a delay; nil once the run ends
-	running int                          // workers
-	ending  ending
-	err     error // of control
+	start      func(*source, time.Duration) // starts a source after a delay; nil once the run ends
+	startGroup func(*group)                 // must not be called once start is nil
+	running    int                          // workers
+	ending     ending
+	err        error // of a group
 }
 
 // ending says how a run ends.
@@ -42,29 +42,14 @@ var errStopped, errLeft, errOver = errors.New("stopped"), errors.New("the loop w
 
 // begin starts what runs beside the loop, until ctx ends. Its caller holds sourceSet.mu.
 func (r *activeRun) begin(ctx context.Context) {
-	r.start = r.starter(ctx)
+	r.start, r.startGroup = r.starter(ctx), func(g *group) { r.launch(ctx, g) }
 	r.sources.reset()
 	for _, s := range r.sources.byKey {
 		r.start(s, 0)
 	}
-	if r.control == nil {
-		return
+	for _, g := range r.sources.groups {
+		r.startGroup(g)
 	}
-	r.workers.Go(func() {
-		var err error
-		defer func() {
-			if p := recover(); p != nil {
-				err = &stream.PanicError{Value: p, Stack: debug.Stack()}
-			}
-			if err != nil && ctx.Err() == nil {
-				r.sources.mu.Lock()
-				defer r.sources.mu.Unlock()
-				r.err = err
-				r.sources.backlog.notify()
-			}
-		}()
-		err = r.control(ctx)
-	})
 }
 
 // starter returns the function that starts the worker of a source. Its caller holds sourceSet.mu. The workers end when
@@ -162,7 +147,7 @@ func (r *activeRun) isOver() bool {
 	if r.ending == draining {
 		return r.running == 0
 	}
-	return r.control == nil && r.sources.allEnded()
+	return len(r.sources.groups) == 0 && r.sources.allEnded()
 }
 
 // deliver yields an event. If the loop body panics, the event counts as discarded.

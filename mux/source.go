@@ -49,13 +49,14 @@ type merging interface {
 	itself() *Mux
 }
 
-// source is what a Mux knows of one of its sources. sourceSet.mu guards all but the first five fields.
+// source is what a Mux knows of one of its sources. sourceSet.mu guards all but the first six fields.
 type source struct {
 	from    Source
 	merges  merging // from, or nil if it has no sources of its own
 	key     string
 	options SourceOptions
-	run     stream.Run // of a *stream.Sequence
+	run     stream.Run  // of a *stream.Sequence
+	group   *host.Group // of the follower that has added it; nil for none
 
 	removed   bool
 	discarded bool // an event of this run was discarded before the loop received it
@@ -69,6 +70,9 @@ type source struct {
 func newSource(from Source, o SourceOptions) (*source, error) {
 	s := &source{from: from, key: cmp.Or(o.Key, from.Key()), options: o, worker: lastWorker{state: stream.Idle}}
 	s.merges, _ = from.(merging)
+	if g, ok := from.(grouped); ok {
+		s.group = g.Group(friend.Access{})
+	}
 	if w, ok := from.(watched); ok {
 		var err error
 		if _, s.run, err = w.Watched(friend.Access{}); err != nil {
@@ -120,6 +124,15 @@ func (s *source) isSynced() bool {
 		s.progress.partly && s.merges != nil && s.buffer.load().items == 0 && s.buffer.blocked == nil
 }
 
+// sign writes into an event from which source it is.
+func (s *source) sign(ev *stream.Event) {
+	e := ev.Envelope(friend.Access{})
+	e.Source, e.Prefix = s.key, 0
+	if s.group != nil {
+		e.Prefix = int32(len(s.group.Prefix))
+	}
+}
+
 // reset prepares a source for a run. What waits is kept if the source resumes.
 func (s *source) reset() {
 	s.progress, s.failure = progress{}, failure{}
@@ -145,18 +158,25 @@ func (s *source) settle(keeper *host.Holder) {
 type sourceSet struct {
 	mu      sync.Mutex
 	byKey   map[string]*source
-	leaving map[string]<-chan struct{} // closed when a source that was removed has ended
+	groups  map[string]*group          // by prefix
+	leaving map[string]<-chan struct{} // by key or prefix; closed when a source or group that was removed has ended
 	backlog backlog
 	holder  host.Holder // holds what waits between two runs
 	ended   int         // number of sources that have ended without an error
 	synced  int         // number of sources with progress.synced
 }
 
-// add adds a source, or returns a *stream.OptionsError if there is one with its key.
+// add adds a source, or returns a *stream.OptionsError if there is one, or a group, with its key, or its own group has
+// been removed.
 func (all *sourceSet) add(s *source) error {
-	if all.byKey[s.key] != nil {
+	switch {
+	case all.byKey[s.key] != nil:
 		return invalid.New("Key", s.key,
 			"must differ from those of the other sources: remove the other source first, or set SourceOptions.Key")
+	case all.groups[s.key] != nil:
+		return invalid.New("Key", s.key, "must differ from the prefixes of the followers of the Mux")
+	case s.group != nil && all.groupOf(s.group) == nil:
+		return invalid.New("Prefix", s.group.Prefix, "must be that of a follower of the Mux: it has been removed")
 	}
 	all.byKey[s.key] = s
 	return nil

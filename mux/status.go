@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -45,10 +46,15 @@ type SourceStatus struct {
 
 // Status returns what the Mux is doing at this moment, in time proportional to the number of sources.
 func (m *Mux) Status() Status {
+	return m.StatusOf(friend.Access{}, nil)
+}
+
+// StatusOf returns the Status of the sources of a group only, for package follow; nil means all sources.
+func (m *Mux) StatusOf(_ friend.Access, of *host.Group) Status {
 	if !m.made() {
 		return Status{}
 	}
-	all, sources := m.sources.status()
+	all, sources := m.sources.status(of)
 	for i := range all.Sources {
 		s, src := &all.Sources[i], sources[i]
 		if m, ok := src.(merging); ok && s.Synced {
@@ -74,16 +80,18 @@ func (m *Mux) Status() Status {
 	return all
 }
 
-// status returns what the Mux itself knows, and the sources in the same order. It calls no source. Unlike the other
-// methods it locks mu itself.
-func (all *sourceSet) status() (st Status, from []Source) {
+// status returns what the Mux itself knows, and the sources in the same order; only those of a group, unless that is
+// nil. It calls no source. Unlike the other methods it locks mu itself.
+func (all *sourceSet) status(of *host.Group) (st Status, from []Source) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	st.AllSynced = len(all.byKey) > 0
 	for _, key := range slices.Sorted(maps.Keys(all.byKey)) {
 		s := all.byKey[key]
+		if of != nil && s.group != of {
+			continue
+		}
 		one := s.status()
-		st.AllSynced = st.AllSynced && one.Synced
+		st.AllSynced = one.Synced && (st.AllSynced || len(st.Sources) == 0)
 		st.Queued += one.Queued
 		st.Bytes += one.Bytes
 		st.Sources, from = append(st.Sources, one), append(from, s.from)

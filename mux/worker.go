@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
-	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -116,7 +115,7 @@ func (p *port) begin() (again, restart bool) {
 func (p *port) put(ctx context.Context, ev stream.Event, memory int64) bool {
 	s, all := p.source, p.run.sources
 	it := item{event: ev, size: sizeOf(&ev, memory)}
-	it.event.Envelope(friend.Access{}).Source = s.key
+	s.sign(&it.event)
 	all.mu.Lock()
 	if ctx.Err() != nil { // the source has been removed, or the run is ending
 		all.backlog.keep(s, &it)

@@ -21,7 +21,7 @@ type budget struct {
 }
 
 var budgets = []budget{
-	{[]string{"."}, 3}, // Watch, Connect, Connection
+	{[]string{"."}, 4}, // Watch, Connect, ConnectTo, Connection
 	{[]string{"gvr"}, 4},
 	{[]string{"discovery"}, 15},
 	{[]string{"stream"}, 66}, // As; three more reasons of a GAP, and the state Unordered

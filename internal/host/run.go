@@ -48,4 +48,5 @@ type Envelope struct {
 	Source    string     // in a Mux, the key of the source
 	Coalesced int        // in a Mux with Latest, how many other events of the object this one stands for
 	Unsynced  bool       // of SYNCED from a Mux: another one of its sources is not synced
+	Prefix    int32      // how many bytes of Source are the prefix of a follower
 }

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -90,7 +91,7 @@ func (c *chain) watch(
 	}
 	defer c.followed.endRun()
 	resumes := c.cursor.resumesIn(namespaces)
-	o := host.Run{Start: c.start(), Lists: c.followed.common.lists, Namespaces: sr.namespaces,
+	o := host.Run{Start: c.start(), Lists: c.followed.common.group.Lists, Namespaces: sr.namespaces,
 		Again: c.cursor.delivered}
 	runCtx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -136,8 +137,12 @@ func (c *chain) newRun(r gvr.Resource, namespaces []string) (*streamRun, error) 
 	if err != nil {
 		return nil, err
 	}
-	if run.Checkpoint != nil && !acks.IsKey(s.key) {
-		return nil, invalid.New("Resource", s.key, "is the key of a checkpoint: must be "+acks.KeyRule)
+	if key := r.GroupResource().String(); run.Checkpoint != nil && !acks.IsKey(key) {
+		return nil, invalid.New("Resource", key, "is the key of a checkpoint: must be "+acks.KeyRule)
+	}
+	if run.Checkpoint != nil && !s.common.claim(run.Checkpoint) {
+		return nil, invalid.New("Source.Checkpoint", "", "must differ from those of the other followers of the Mux: "+
+			"a Tracker serves one cluster, and its keys have no Prefix")
 	}
 	sr := &streamRun{
 		followed: s, resource: r, clusterWide: len(namespaces) == 0, run: run, states: make(chan stream.Status, 1),
@@ -149,7 +154,7 @@ func (c *chain) newRun(r gvr.Resource, namespaces []string) (*streamRun, error) 
 		// SYNCED has to follow the changes since the checkpoint, not precede them.
 		sr.run.Until = stream.UntilSynced
 	}
-	o.Trace = sr.trace(o.Trace)
+	o.Logger, o.Trace = cmp.Or(o.Logger, s.common.group.Logger), sr.trace(o.Trace)
 	if sr.stream, err = stream.New(s.common.client, r, &o); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 // Package follow watches the resources that a [Selection] matches, as they come and go, each as a source of a Mux. A
-// Selection matches by name, by group ("*.example.com") or by category. [New] makes the Mux, and gvrwatch.Connection
-// calls it:
+// Selection matches by name, by group ("*.example.com") or by category, and with Custom only what
+// CustomResourceDefinitions define. [New] makes the Mux, and gvrwatch.Connection calls it:
 //
 //	c, err := gvrwatch.Connect(nil) // what kubectl would use
 //	m, err := c.Follow(follow.Selection{Resources: []string{"*.example.com"}}, nil)
@@ -15,6 +15,23 @@
 //   - it is served in another version: nothing that was delivered is delivered again,
 //   - the rights to watch it change ([Forbidden]): it is watched across the cluster if that is allowed, else in each
 //     namespace where that is allowed.
+//
+// # Several clusters
+//
+// With [Options].Into and Prefix, the resources of several clusters are sources of one mux.Mux, in one loop:
+//
+//	all, err := mux.New(nil)
+//	_, err = europe.Follow(selection, &follow.Options{Into: all, Prefix: "eu"}) // a gvrwatch.Connection
+//	_, err = america.Follow(selection, &follow.Options{Into: all, Prefix: "us"})
+//	for ev, err := range all.Events(ctx) { // mux.PrefixOf(ev) says of which cluster, ev.Resource of which resource
+//
+// Sources of all clusters take turns, and share one bound on what waits and one on snapshots that are read at once. A
+// cluster can be added during a run, and all.Remove("us") removes one. Each Mux that [New] returns has the Status of
+// its own cluster.
+//
+// For package condition, a target is the object of that name in each cluster that serves it: the condition has to be
+// met wherever the object exists, and a cluster that has not answered yet is not waited for. The keys of package
+// controller have no cluster: run one loop for each cluster, or a controller.Source whose requests have the prefix.
 //
 // # Promises
 //
@@ -39,6 +56,10 @@
 //     and it is retried. Errors that only the program can solve (a checkpoint of another cluster) go to
 //     mux.Options.OnError.
 //   - With stream.Run.Checkpoint each resource has its own checkpoint, under its group and resource.
+//   - With Selection.Custom nothing is followed that no CustomResourceDefinition defines, unless Resources names it.
+//     While the definitions can't be watched, their ResourceStatus says so, with the cause.
+//   - With Options.Into, a cluster that does not answer, restarts, or denies everything does not affect the others.
+//     Remove of a prefix ends all that belongs to it before it returns.
 //
 // # Not promised
 //
@@ -48,6 +69,6 @@
 //
 // # Errors
 //
-// [New] returns a [*stream.OptionsError] if the selection or Options.Mux is invalid. A run ends with the errors that
-// end a run of a mux.Mux, and with one that wraps a *stream.PanicError if Options.StatusChanged panics.
+// [New] returns a [*stream.OptionsError] if the selection, Options.Mux or Options.Prefix is invalid. A run ends with
+// the errors that end a run of a mux.Mux, and with one that wraps a *stream.PanicError if Options.StatusChanged panics.
 package follow

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/client"
@@ -27,6 +28,8 @@ import (
 //
 // Add adds more sources. Remove detaches a resource until the next run. AllSynced of its [Status] counts all that is
 // attached, so a resource that may not be watched keeps it false (see Options.UntilSynced).
+//
+// With Options.Into its methods are those of that mux.Mux, except Status, which is about its own follower.
 type Mux struct {
 	*mux.Mux // embedded because its methods are those of a Mux of this package
 	follower *follower
@@ -36,13 +39,15 @@ type Mux struct {
 type follower struct {
 	*common   // embedded because nothing in it changes
 	mux       *mux.Mux
-	attaching sync.Mutex // serializes attach
+	attaching sync.Mutex // serializes attach, detach and define
 
 	mu       sync.Mutex
 	followed map[schema.GroupResource]*followed
 	letGo    map[schema.GroupResource]kept
 	names    []*name
 	found    discovered
+
+	custom *custom // nil without Selection.Custom
 }
 
 // common is what the follower and all that it follows use.
@@ -51,10 +56,11 @@ type common struct {
 	client    dynamic.Interface
 	selection selection
 	options   Options
-	lists     *host.Lists
+	group     *host.Group
 	rights    *rights
-	panicked  chan error // receives panics of Options.StatusChanged
-	onSynced  func()     // follower.checkSynced: all that a followed resource may have the follower do
+	claim     func(*checkpoint.Tracker) bool // mux.Mux.Claim
+	panicked  chan error                     // receives panics of Options.StatusChanged
+	onSynced  func()                         // drains the Mux if nothing is left to wait for
 }
 
 // discovered is what discovery has reported in this run.
@@ -63,15 +69,19 @@ type discovered struct {
 	unavailable map[schema.GroupVersion]error // APIs that do not answer; the zero GroupVersion is the server
 }
 
-// New returns a Mux that follows sel. It sends no request. It returns a *stream.OptionsError. opts may be nil, and is
-// copied. Make c with stream.NewClient.
+// New returns a Mux that follows sel. It sends no request, unless a run of Options.Into is active. It returns a
+// *stream.OptionsError. opts may be nil, and is copied. Make c with stream.NewClient.
 func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Options) (*Mux, error) {
 	f := &follower{
 		common:   &common{resolver: r, client: c, options: *cmp.Or(opts, &Options{}), panicked: make(chan error, 1)},
 		followed: map[schema.GroupResource]*followed{}, letGo: map[schema.GroupResource]kept{},
 		found: discovered{unavailable: map[schema.GroupVersion]error{}},
 	}
-	f.onSynced = f.checkSynced
+	f.onSynced = func() {
+		if f.options.UntilSynced {
+			f.mux.DrainIfDone(friend.Access{})
+		}
+	}
 	switch {
 	case r == nil:
 		return nil, invalid.New("resolver", "", "must not be nil")
@@ -86,14 +96,25 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 		return nil, invalid.New("Resources", "",
 			"must have the name of a resource or a pattern such as *, unless there are Categories")
 	}
+	if f.selection.custom {
+		if watchlist.DoesClientNotSupportWatchListSemantics(c) {
+			return nil, invalid.New("Custom", "",
+				"must not be set with client-go's dynamic fake: CustomResourceDefinitions can't be watched there")
+		}
+		f.custom = newCustom(f.report)
+	}
 	for _, ref := range f.selection.refs {
 		f.names = append(f.names, &name{ref: ref, status: ResourceStatus{Ref: ref, State: Unserved, Since: time.Now()}})
 	}
 	f.rights = newRights(newAccessChecker(c), f.selection.namespaces, f.selection.candidates)
-	if f.mux, err = mux.New(&f.options.Mux); err != nil {
+	if f.mux, err = f.options.mux(); err != nil {
 		return nil, err
 	}
-	f.lists = f.mux.Control(friend.Access{}, f.run)
+	f.group = &host.Group{Prefix: f.options.Prefix, Run: f.run, Done: f.done}
+	f.claim = func(t *checkpoint.Tracker) bool { return f.mux.Claim(friend.Access{}, f.group, t) }
+	if err := f.mux.AddGroup(friend.Access{}, f.group); err != nil {
+		return nil, err
+	}
 	return &Mux{f.mux, f}, nil
 }
 
@@ -118,6 +139,9 @@ func (f *follower) run(ctx context.Context) error {
 	clear(f.found.unavailable)
 	f.mu.Unlock()
 	types := newTypeWatcher(f.resolver, f.client)
+	if f.custom != nil {
+		types.definitions = f.custom.watcher(f.client, func(names []string) { f.define(ctx, names) })
+	}
 	running.Go(func() { types.run(ctx) })
 	watchNamespaces := func(context.Context) {}
 	if watches {
@@ -148,7 +172,7 @@ func (f *follower) poll(ctx context.Context) {
 	for {
 		select {
 		case <-synced:
-			f.checkSynced()
+			f.onSynced()
 		case <-names:
 			f.retryNames(ctx)
 		case <-versions:
@@ -166,6 +190,9 @@ func (f *follower) reset() {
 	defer f.mu.Unlock()
 	f.found.complete = false
 	clear(f.letGo)
+	if f.custom != nil {
+		f.custom.reset()
+	}
 	for _, s := range f.followed {
 		s.reset()
 	}
@@ -177,9 +204,7 @@ func (f *follower) handle(ctx context.Context, c discovery.Change) {
 	case discovery.Added, discovery.Changed:
 		f.attach(ctx, c.Resource)
 	case discovery.Removed:
-		if s := f.find(c.Resource); s != nil {
-			s.remove(nil)
-		}
+		f.detach(c.Resource)
 	case discovery.Unknown, discovery.Known:
 		f.setAvailability(c)
 		f.setCauses(c)
@@ -204,19 +229,27 @@ func (f *follower) complete() {
 	}
 }
 
-func (f *follower) find(r gvr.Resource) *followed {
+func (f *follower) find(r schema.GroupResource) *followed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.followed[r.GroupResource()]
+	return f.followed[r]
 }
 
 // attach attaches a resource that is served, if it is selected.
 func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 	f.attaching.Lock()
 	defer f.attaching.Unlock()
-	s := f.find(r)
+	f.mu.Lock()
+	initial := !f.found.complete
+	f.mu.Unlock()
+	f.attachNext(ctx, r, initial)
+}
+
+// attachNext is attach for callers that hold f.attaching. initial says that r was served when the run began.
+func (f *follower) attachNext(ctx context.Context, r gvr.Resource, initial bool) {
+	s := f.find(r.GroupResource())
 	r, isNamed := f.bind(ctx, r)
-	selected := isNamed || f.selection.selects(r)
+	selected := isNamed || f.selection.selects(r) && (f.custom == nil || f.custom.defines(r, initial))
 	switch {
 	case s == nil && !selected:
 		return
@@ -227,11 +260,11 @@ func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 		s.remove(&stream.NotWatchableError{Resource: r})
 		return
 	case s != nil && !selected:
-		s.remove(errors.New("the resource has changed, and no pattern or category selects it any more"))
+		s.remove(errors.New("the resource has changed, and the selection no longer has it"))
 		return
 	}
 	f.mu.Lock()
-	initial, before, isNew := !f.found.complete, f.letGo[r.GroupResource()], s == nil
+	before, isNew := f.letGo[r.GroupResource()], s == nil
 	if isNew {
 		s = newFollowed(f.common, r, initial, before)
 		delete(f.letGo, r.GroupResource())
@@ -248,6 +281,18 @@ func (f *follower) attach(ctx context.Context, r gvr.Resource) {
 	// From the second run on s is a source already, unless another source has its key.
 	if err := f.mux.Add(s, nil); err != nil && !f.mux.Has(friend.Access{}, s) {
 		s.setState(Dropped, err)
+	}
+}
+
+// detach detaches a resource that is no longer served.
+func (f *follower) detach(r gvr.Resource) {
+	f.attaching.Lock()
+	defer f.attaching.Unlock()
+	if f.custom != nil {
+		f.custom.remove(r)
+	}
+	if s := f.find(r.GroupResource()); s != nil {
+		s.remove(nil)
 	}
 }
 

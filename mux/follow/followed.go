@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
@@ -65,7 +67,7 @@ type reported struct {
 // the Mux.
 func newFollowed(c *common, r gvr.Resource, initial bool, before kept) *followed {
 	return &followed{
-		common: c, key: r.GroupResource().String(), changed: wait.NewSignal(), cursor: before.cursor,
+		common: c, key: c.prefixed(r.GroupResource().String()), changed: wait.NewSignal(), cursor: before.cursor,
 		refused: map[string]bool{}, known: known{
 			served:   served{resource: r, incarnation: before.incarnation + 1, now: true, initial: initial},
 			watched:  watched{ended: before.incarnation > 0},
@@ -81,9 +83,19 @@ func (s *followed) get() known {
 	return s.known
 }
 
-// The Mux calls Key, Status and Events.
+// prefixed returns the key of the source of a resource in the Mux.
+func (c *common) prefixed(resource string) string {
+	if c.group.Prefix == "" {
+		return resource
+	}
+	return c.group.Prefix + "/" + resource
+}
+
+// The Mux calls Key, Group, Status and Events.
 
 func (s *followed) Key() string { return s.key }
+
+func (s *followed) Group(friend.Access) *host.Group { return s.common.group }
 
 // Status returns that of the Stream, which may be nil.
 func (s *followed) Status() stream.Status { return s.get().watched.stream.Status() }

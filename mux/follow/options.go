@@ -3,6 +3,7 @@ package follow
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"strings"
 
@@ -14,22 +15,47 @@ import (
 
 // Options configure a Mux of this package. The zero value is the default.
 type Options struct {
-	// Mux configures the mux.Mux.
+	// Mux configures the mux.Mux. It must be zero with Into.
 	Mux mux.Options
+	// Into is a mux.Mux to add the sources to, instead of a new one: that of several clusters, for example. The run of
+	// Into runs this follower, too: if one is active, from now on. Into.Remove(Prefix) removes the follower and all its
+	// sources. Nil means a new Mux.
+	Into *mux.Mux
+	// Prefix and a slash begin the key of each source in Into: "eu/widgets.example.com". mux.PrefixOf returns the
+	// Prefix of an event. It must be set with Into, only then, and differ from those of the other followers of Into.
+	Prefix string
 	// Source returns how a resource is watched, and how its runs go. Several goroutines may call it at once.
 	// Options.Namespaces, Run.Until and Run.Key must be zero. Run.Start must be zero or Now, and applies only to
 	// resources that are served when the run begins. Run.RetryRefused changes nothing: refusals are retried in any
 	// case. A source that breaks these rules fails with a
 	// *stream.OptionsError. Nil means the zero values. A panic is the error of the source.
+	//
+	// With Into, each follower needs its own Run.Checkpoint: a Tracker, and its Store, serve one cluster.
 	Source func(gvr.Resource) (stream.Options, stream.Run)
 	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not wait for
 	// APIs that do not answer (Status.Discovery), or for resources that are Gone or Failing. It waits at most about
-	// a minute for rights that can't be checked.
+	// a minute for rights that can't be checked. With Into, the run ends when this is so for all followers of Into, and
+	// not at all if one of them has no UntilSynced.
 	UntilSynced bool
 	// StatusChanged is called when the state or the namespaces of a resource change, perhaps by several goroutines at
 	// once. It must return quickly and must not call the Mux. A panic ends the run with an error that wraps a
 	// *stream.PanicError. Nil disables it.
 	StatusChanged func(ResourceStatus)
+}
+
+// mux returns Into, or a new Mux.
+func (o *Options) mux() (*mux.Mux, error) {
+	switch {
+	case o.Into == nil && o.Prefix != "":
+		return nil, invalid.New("Prefix", o.Prefix, "must be empty without Into")
+	case o.Into == nil:
+		return mux.New(&o.Mux)
+	case o.Prefix == "":
+		return nil, invalid.New("Prefix", "", "must be set with Into, such as the name of the cluster")
+	case !reflect.ValueOf(o.Mux).IsZero():
+		return nil, invalid.New("Mux", "", "must be zero with Into, which has its own options")
+	}
+	return o.Into, nil
 }
 
 // report calls StatusChanged. If that panics, the run ends.
@@ -39,8 +65,8 @@ func (c *common) report(s ResourceStatus) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err := &stream.PanicError{Where: cmp.Or(s.Resource.GroupResource().String(), s.Ref.String()), Value: p,
-				Stack: debug.Stack()}
+			where := c.prefixed(cmp.Or(s.Resource.GroupResource().String(), s.Ref.String()))
+			err := &stream.PanicError{Where: where, Value: p, Stack: debug.Stack()}
 			select {
 			case c.panicked <- fmt.Errorf("follow: Options.StatusChanged for %s: %w", err.Where, err):
 			default: // the run ends already
@@ -55,7 +81,6 @@ func (o *Options) source(r gvr.Resource) (so stream.Options, run stream.Run, err
 	if o.Source != nil {
 		so, run = o.Source(r)
 	}
-	so.Logger = cmp.Or(so.Logger, o.Mux.Logger)
 	run.RetryRefused = false // the end of a run lets the rights, or discovery, be asked
 	switch {
 	case len(so.Namespaces) > 0:

@@ -29,6 +29,12 @@ type Selection struct {
 	Exclude []string
 	// NoDefaultExclude leaves out the defaults of Excluded.
 	NoDefaultExclude bool
+	// Custom leaves out, of what Categories and patterns select, all that no CustomResourceDefinition defines: built-in
+	// resources and those of aggregated APIs. With the pattern "*" all custom resources are followed. It needs the
+	// rights to list and watch customresourcedefinitions.apiextensions.k8s.io. While these can't be watched, what they
+	// were last counts, which is nothing at the beginning: Status.Resources then has them as Starting, Forbidden or
+	// Gone, with the cause, and StatusChanged receives that.
+	Custom bool
 
 	// Namespaces to watch. Empty means all. If it is set, cluster-scoped resources are followed only if Resources
 	// names them.
@@ -53,8 +59,8 @@ func (s Selection) Excluded() []string {
 	return slices.Concat(defaultExclude, s.Exclude)
 }
 
-// Selects reports whether a pattern or a category of s selects r. (Only a discovery.Resolver can match names.) It
-// returns a *stream.OptionsError if s is invalid.
+// Selects reports whether a pattern or a category of s selects r. (Only a discovery.Resolver can match names, and only
+// a server knows what is Custom.) It returns a *stream.OptionsError if s is invalid.
 func (s Selection) Selects(r gvr.Resource) (bool, error) {
 	c, err := s.check()
 	return err == nil && c.selects(r), err
@@ -68,11 +74,12 @@ type selection struct {
 	categories []string
 	namespaces []string
 	candidates []string
+	custom     bool
 }
 
 // check returns s parsed, or a *stream.OptionsError.
 func (s Selection) check() (selection, error) {
-	var c selection
+	c := selection{custom: s.Custom}
 	for _, name := range s.Resources {
 		if isPattern(name) {
 			p, problem := parsePattern(name)

@@ -12,6 +12,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/mux"
 )
 
@@ -72,10 +73,14 @@ type Status struct {
 
 // Status returns what the Mux is doing at this moment, in time proportional to the number of sources.
 func (m *Mux) Status() Status {
-	st := Status{Status: m.Mux.Status()}
 	if m.follower == nil {
-		return st // of a zero Mux
+		return Status{} // of a zero Mux
 	}
+	var of *host.Group // all sources, also those that the program has added
+	if m.follower.options.Into != nil {
+		of = m.follower.group
+	}
+	st := Status{Status: m.Mux.StatusOf(friend.Access{}, of)}
 	m.follower.addStatus(&st)
 	return st
 }
@@ -93,9 +98,7 @@ func (f *follower) setAvailability(c discovery.Change) {
 		return
 	}
 	f.found.unavailable[gv] = c.Err
-	if f.options.Mux.Logger != nil {
-		f.options.Mux.Logger.Warn("discovery failed", "api", gv.String(), "error", c.Err)
-	}
+	f.group.Logger.Warn("discovery failed", "api", gv.String(), "error", c.Err)
 }
 
 // err returns an UnavailableError, or nil if everything is known.
@@ -120,18 +123,14 @@ func (d discovered) apis() []schema.GroupVersion {
 	return slices.SortedFunc(maps.Keys(d.unavailable), byText)
 }
 
-// checkSynced drains the Mux if UntilSynced is set and nothing is left to wait for.
-func (f *follower) checkSynced() {
-	if !f.options.UntilSynced {
-		return
-	}
+// done reports whether UntilSynced is set and nothing is left to wait for.
+func (f *follower) done() bool {
 	f.mu.Lock()
 	complete, all := f.found.complete, slices.Collect(maps.Values(f.followed))
 	f.mu.Unlock()
+	complete = complete && (f.custom == nil || f.custom.get().State != Starting)
 	waits := func(s *followed) bool { return !s.hasSynced() && f.mux.Has(friend.Access{}, s) }
-	if complete && !slices.ContainsFunc(all, waits) {
-		f.mux.Drain()
-	}
+	return f.options.UntilSynced && complete && !slices.ContainsFunc(all, waits)
 }
 
 // addStatus adds what is followed.
@@ -155,6 +154,11 @@ func (f *follower) addStatus(st *Status) {
 			}
 		}
 		st.Resources = append(st.Resources, one)
+	}
+	if f.custom != nil && f.followed[definitions.GroupResource()] == nil {
+		if one := f.custom.get(); one.State != Watching {
+			st.Resources = append(st.Resources, one)
+		}
 	}
 	slices.SortFunc(st.Resources, func(a, b ResourceStatus) int {
 		return cmp.Or(cmp.Compare(a.Resource.GroupResource().String(), b.Resource.GroupResource().String()),

@@ -40,6 +40,7 @@ type nameWatcher struct {
 	run      stream.Run
 	retry    time.Duration        // the wait before another try, if the resource is not served or may not be watched
 	changed  func(names []string) // receives the names, sorted, or nil when they are not known
+	state    func(stream.Status)  // receives each new state; nil for nobody
 
 	watching atomic.Bool // it is watching
 }
@@ -57,6 +58,9 @@ func (w *nameWatcher) watch(ctx context.Context) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o := stream.Options{Objects: stream.Metadata, Trace: &stream.Trace{StatusChanged: func(s stream.Status) {
+		if w.state != nil {
+			w.state(s)
+		}
 		switch s.State {
 		case stream.Unauthorized, stream.Forbidden, stream.Gone:
 			cancel(errors.New("the resource can't be watched any more"))

@@ -1,0 +1,155 @@
+package follow
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// custom is what is known of CustomResourceDefinitions, with Selection.Custom. A definition has the name of the
+// resource that it defines, "widgets.example.com", so that their names are enough.
+type custom struct {
+	report func(ResourceStatus) // common.report
+
+	mu      sync.Mutex
+	names   map[string]bool                     // as they were last, also while they can't be watched
+	waiting map[schema.GroupResource]*candidate // without a definition
+	status  ResourceStatus                      // of the definitions: Starting, Watching, Forbidden or Gone
+}
+
+// candidate is a resource that is served and selected.
+type candidate struct {
+	resource gvr.Resource
+	initial  bool // was served when the run of the Mux began
+}
+
+func newCustom(report func(ResourceStatus)) *custom {
+	c := &custom{report: report}
+	c.reset()
+	return c
+}
+
+// reset prepares for a run of the Mux.
+func (c *custom) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = map[schema.GroupResource]*candidate{}
+	c.status = ResourceStatus{Resource: definitions, State: Starting, Since: time.Now()}
+}
+
+// defines reports whether r has a definition. If not, r waits for one.
+func (c *custom) defines(r gvr.Resource, initial bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := r.GroupResource()
+	if c.names[of.String()] {
+		delete(c.waiting, of)
+		return true
+	}
+	if before := c.waiting[of]; before != nil {
+		initial = before.initial
+	}
+	c.waiting[of] = &candidate{r, initial}
+	return false
+}
+
+// remove is called when a resource is no longer served.
+func (c *custom) remove(r gvr.Resource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, r.GroupResource())
+}
+
+// set records the names of all definitions. It returns the resources that have waited for one of them, and the names
+// that are gone.
+func (c *custom) set(names []string) (gained []*candidate, lost []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.names
+	c.names = map[string]bool{}
+	for _, n := range names {
+		c.names[n] = true
+		delete(before, n)
+	}
+	for n := range before {
+		lost = append(lost, n)
+	}
+	for of, one := range c.waiting {
+		if c.names[of.String()] {
+			gained = append(gained, one)
+		}
+	}
+	return gained, lost
+}
+
+// get returns the status of the definitions.
+func (c *custom) get() ResourceStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status
+}
+
+// watcher returns what watches the definitions during a run of the Mux. changed receives their names, or nil when they
+// are not known any more.
+func (c *custom) watcher(client dynamic.Interface, changed func(names []string)) *nameWatcher {
+	return &nameWatcher{
+		resource: definitions, client: client, retry: 8 * time.Second, changed: changed, state: c.handleState,
+		run: stream.Run{RetryRefused: true}, // so that a refusal is a state
+	}
+}
+
+// handleState handles a state of the watch. One that the Stream leaves by itself matters only before the definitions
+// are known.
+func (c *custom) handleState(st stream.Status) {
+	state := Starting
+	switch {
+	case st.State == stream.Forbidden:
+		state = Forbidden
+	case st.State == stream.Gone:
+		state = Gone
+	case st.State == stream.Stopped, st.Cause == nil, c.get().State != Starting:
+		return
+	}
+	c.setState(state, st.Cause)
+}
+
+// setState sets the state of the definitions, and reports what is wrong, or no longer is.
+func (c *custom) setState(state State, cause error) {
+	c.mu.Lock()
+	before := c.status.State
+	if state != before {
+		c.status.State, c.status.Since = state, time.Now()
+	}
+	c.status.Cause = cause
+	status := c.status
+	c.mu.Unlock()
+	if state != before && (state != Watching || before != Starting) {
+		c.report(status)
+	}
+}
+
+// define attaches and detaches resources after a change of the definitions; nil names are not known.
+func (f *follower) define(ctx context.Context, names []string) {
+	f.resolver.Refresh()
+	if names == nil {
+		return
+	}
+	f.attaching.Lock() // so that discovery removes none of them meanwhile
+	gained, lost := f.custom.set(names)
+	for _, one := range gained {
+		f.attachNext(ctx, one.resource, one.initial)
+	}
+	for _, n := range lost {
+		if s := f.find(schema.ParseGroupResource(n)); s != nil && s.get().served.now {
+			f.attachNext(ctx, s.get().served.resource, false)
+		}
+	}
+	f.attaching.Unlock()
+	f.custom.setState(Watching, nil)
+}

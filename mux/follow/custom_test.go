@@ -1,0 +1,275 @@
+package follow_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+
+	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/mux/follow"
+	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
+)
+
+var (
+	crds        = kindOf("customresourcedefinitions", "apiextensions.k8s.io", "v1", false)
+	deployments = kindOf("deployments", "apps", "v1", true)
+	gauges      = kindOf("gauges", "example.com", "v1", true) // of an aggregated API
+	allCustom   = follow.Selection{Resources: []string{"*"}, Custom: true}
+)
+
+// newCRDServer returns a server with resources that definitions define, and others.
+func newCRDServer(custom []gvr.Resource, others ...gvr.Resource) *streamtest.Server {
+	srv := streamtest.NewServer(append(others, custom...)...)
+	srv.Serve(crds)
+	for _, r := range custom {
+		srv.Put(crds, "", r.GroupResource().String())
+	}
+	return srv
+}
+
+// watched returns the resources that are Watching.
+func (f *follower) watched() (keys []string) {
+	for _, one := range f.m.Status().Resources {
+		if one.State == follow.Watching {
+			keys = append(keys, one.Resource.GroupResource().String())
+		}
+	}
+	return keys
+}
+
+func TestCustomSelectsWhatIsDefined(t *testing.T) {
+	inCategory := rovers
+	inCategory.Categories = []string{"all"}
+	tests := []struct {
+		sel  follow.Selection
+		want []string
+		why  string
+	}{
+		{allCustom, []string{"planets.space.io", "robots.example.com", "rovers.example.com"},
+			"neither built-in resources nor those of aggregated APIs"},
+		{follow.Selection{Resources: []string{"*.example.com"}, Custom: true},
+			[]string{"robots.example.com", "rovers.example.com"}, "those of a group"},
+		{follow.Selection{Categories: []string{"all"}, Custom: true}, []string{"rovers.example.com"},
+			"those of a category"},
+		{follow.Selection{Resources: []string{"*"}, Exclude: []string{"robots"}, Custom: true},
+			[]string{"planets.space.io", "rovers.example.com"}, "but not what is excluded"},
+		{follow.Selection{Resources: []string{"*"}, Namespaces: []string{"one"}, Custom: true},
+			[]string{"robots.example.com", "rovers.example.com"}, "in a namespace"},
+		{follow.Selection{Resources: []string{"deploy*", "gauges", "crd", "planets"}, Custom: true},
+			[]string{"customresourcedefinitions.apiextensions.k8s.io", "gauges.example.com", "planets.space.io"},
+			"names are followed in any case, patterns of built-in resources are not"},
+		{follow.Selection{Resources: []string{"*.example.com"}},
+			[]string{"gauges.example.com", "robots.example.com", "rovers.example.com"}, "without Custom"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			short := crds
+			short.ShortNames = []string{"crd"}
+			srv := newCRDServer([]gvr.Resource{robots, inCategory, planets}, deployments, gauges)
+			srv.Serve(short)
+			f := newFollower(t, srv, tt.sel, &follow.Options{UntilSynced: true})
+			f.start(t.Context())
+			if err := f.end(tt.why); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(tt.want, f.watched()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
+			}
+		})
+	}
+}
+
+// Definitions and types come and go in any order.
+func TestCustomFollowsDefinitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newCRDServer([]gvr.Resource{robots}, gauges)
+		f := newFollower(t, srv, follow.Selection{Resources: []string{"*.example.com"}, Custom: true}, nil)
+		f.start(t.Context())
+		f.after(3*time.Second, "what is defined", "robots.example.com SYNCED @2")
+		srv.Put(crds, "", "rovers.example.com")
+		f.after(5*time.Second, "a definition without a type")
+		srv.Serve(rovers)
+		f.after(3*time.Second, "its type is served", "rovers.example.com SYNCED @3")
+		srv.Put(crds, "", "gauges.example.com")
+		f.after(3*time.Second, "a type that was served before its definition", "gauges.example.com SYNCED @4")
+		srv.Put(gauges, "one", "a")
+		f.after(time.Second, "it is watched", "gauges.example.com ADDED one/a@5")
+		_, _ = srv.Delete(crds, "", "gauges.example.com")
+		f.after(10*time.Second, "another API serves the type, without a definition")
+		if st := f.status("gauges.example.com"); st.State != follow.Gone || st.Cause == nil {
+			t.Errorf("the state is %s: %v, want Gone and a cause", st.State, st.Cause)
+		}
+		srv.Put(gauges, "one", "b")
+		f.after(10*time.Second, "it is no longer watched")
+		srv.Put(crds, "", "gauges.example.com")
+		f.after(3*time.Second, "and now it is again", "gauges.example.com ADDED one/b@7")
+		f.do("robots delete crd")
+		_, _ = srv.Delete(crds, "", "robots.example.com")
+		srv.Put(rovers, "one", "a")
+		f.after(10*time.Second, "a definition and its type are deleted", "rovers.example.com ADDED one/a@11")
+		if got := f.state("robots.example.com"); got != "Gone" {
+			t.Errorf("the state is %s, want Gone", got)
+		}
+		time.Sleep(10 * time.Minute)
+		f.take()
+		srv.Put(crds, "", "robots.example.com")
+		f.do("robots create crd")
+		srv.Put(robots, "one", "a")
+		time.Sleep(5 * time.Second)
+		if got := f.take(); !slices.ContainsFunc(got, func(line string) bool {
+			return strings.HasPrefix(line, "robots.example.com ADDED one/a@")
+		}) {
+			t.Errorf("the type and its definition are created again: got %q", got)
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Without the right to watch the definitions, or where they are not served, nothing is custom, and a status says so.
+func TestCustomWithoutDefinitionsHasAStatus(t *testing.T) {
+	tests := []struct {
+		script  string
+		do      []string // at the beginning
+		state   follow.State
+		is      func(error) bool
+		reports []string // of the definitions; those of a recovery included
+		ends    bool     // a run until synced
+		why     string
+	}{
+		{"", []string{"customresourcedefinitions forbid all"}, follow.Forbidden, apierrors.IsForbidden,
+			[]string{"Forbidden", "Watching"}, true, "the right is missing"},
+		{"", []string{"customresourcedefinitions forbid watch"}, follow.Forbidden, apierrors.IsForbidden,
+			[]string{"Forbidden", "Watching"}, true, "the right to watch is missing"},
+		{"", []string{"customresourcedefinitions delete crd"}, follow.Gone, apierrors.IsNotFound,
+			[]string{"Gone", "Watching"}, true, "the server has no definitions"},
+		{"customresourcedefinitions initial *: 500\ncustomresourcedefinitions list *: 500", nil, follow.Starting,
+			apierrors.IsInternalError, nil, false, "the server fails: the Stream goes on"},
+		{"customresourcedefinitions initial *: 401\ncustomresourcedefinitions list *: 401", nil, follow.Starting,
+			apierrors.IsUnauthorized, nil, false, "the token is bad"},
+	}
+	const key = "customresourcedefinitions.apiextensions.k8s.io"
+	for _, tt := range tests {
+		for _, untilSynced := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				srv := newCRDServer([]gvr.Resource{robots}, gauges)
+				f := newFollower(t, srv, allCustom, &follow.Options{UntilSynced: untilSynced})
+				f.apply(tt.script)
+				f.do(tt.do...)
+				f.start(t.Context())
+				time.Sleep(time.Minute)
+				ended := len(f.ended) > 0
+				if ended != (untilSynced && tt.ends) || len(f.take()) > 0 {
+					t.Errorf("%s: UntilSynced is %t, and the run has ended: %t", tt.why, untilSynced, ended)
+				}
+				st := f.m.Status().Resources
+				if ended { // then nothing is known of the next run
+					return
+				}
+				if len(st) != 1 || st[0].Resource.GroupResource().String() != key || st[0].State != tt.state ||
+					!tt.is(st[0].Cause) {
+					t.Errorf("%s: the status is %+v, want %s", tt.why, st, tt.state)
+				}
+				f.do("heal", "customresourcedefinitions allow", "customresourcedefinitions create crd")
+				srv.Put(crds, "", "robots.example.com")
+				time.Sleep(time.Minute)
+				if got := f.take(); len(got) != 1 || !strings.HasPrefix(got[0], "robots.example.com SYNCED") {
+					t.Errorf("%s: afterwards %q was delivered, want SYNCED of robots", tt.why, got)
+				}
+				if st := f.m.Status().Resources; !untilSynced && (len(st) != 1 || st[0].State != follow.Watching) {
+					t.Errorf("%s: afterwards the status is %+v", tt.why, st)
+				}
+				var reports []string
+				for _, line := range f.states {
+					if state, ok := strings.CutPrefix(line, key+" "); ok {
+						reports = append(reports, state)
+					}
+				}
+				if diff := cmp.Diff(tt.reports, reports); diff != "" {
+					t.Errorf("%s: StatusChanged (-want +got):\n%s", tt.why, diff)
+				}
+				f.m.Stop()
+				<-f.ended
+			})
+		}
+	}
+}
+
+// A right that is taken away changes nothing of what is known.
+func TestCustomKeepsTheDefinitionsItKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newCRDServer([]gvr.Resource{robots}, gauges)
+		f := newFollower(t, srv, allCustom, nil)
+		for run := range 2 {
+			f.start(t.Context())
+			f.after(3*time.Second, fmt.Sprint("run ", run), "robots.example.com SYNCED @2")
+			f.do("customresourcedefinitions forbid all", "customresourcedefinitions close watches")
+			time.Sleep(time.Minute)
+			if a, b := f.state("customresourcedefinitions.apiextensions.k8s.io"), f.state("robots.example.com"); a !=
+				"Forbidden" || b != "Watching" {
+				t.Errorf("run %d: the states of the definitions and of robots are %s and %s", run, a, b)
+			}
+			if err := f.stop(); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := slices.Index(f.states, "robots.example.com Gone"); n >= 0 {
+			t.Errorf("the second run has lost what the first one knew: %q", f.states)
+		}
+		f.do("customresourcedefinitions allow")
+		_, _ = srv.Delete(crds, "", "robots.example.com")
+		srv.Put(crds, "", "gauges.example.com")
+		f.start(t.Context())
+		time.Sleep(3 * time.Second)
+		if diff := cmp.Diff([]string{"gauges.example.com"}, f.watched()); diff != "" {
+			t.Errorf("the third run has the definitions of now (-want +got):\n%s", diff)
+		}
+		f.stop()
+	})
+}
+
+// What was served when the run began is not new, even if the definitions are known later.
+func TestCustomStartsNowWhereTheRunDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newCRDServer([]gvr.Resource{robots})
+		srv.Put(robots, "one", "a")
+		f := newFollower(t, srv, allCustom, &follow.Options{
+			Source: watchedWith(stream.Options{}, stream.Run{Start: stream.Now()})})
+		f.apply("customresourcedefinitions initial *: slow 10s\nat 30s: heal")
+		f.start(t.Context())
+		f.after(40*time.Second, "it was served", "robots.example.com SYNCED @3")
+		srv.Put(crds, "", "rovers.example.com")
+		srv.Serve(rovers)
+		srv.Put(rovers, "one", "b")
+		f.after(3*time.Second, "it is new", "rovers.example.com ADDED one/b@5", "rovers.example.com SYNCED @5")
+		f.stop()
+	})
+}
+
+func TestCustomRefusesTheFake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dc, err := discovery.NewClient(streamtest.NewServer(robots).Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{robots.GroupVersionResource: "RobotList"})
+		_, err = follow.New(discovery.NewResolver(dc, 0), client, allCustom, nil)
+		if bad := (&stream.OptionsError{}); !errors.As(err, &bad) || bad.Field != "Custom" {
+			t.Errorf("the error is %v, want one of Custom", err)
+		}
+	})
+}

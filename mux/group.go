@@ -1,0 +1,157 @@
+package mux
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"runtime/debug"
+	"slices"
+
+	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/friend"
+	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// grouped is a Source that a follower has added. Group never changes.
+type grouped interface {
+	Group(friend.Access) *host.Group
+}
+
+// group is a follower of a Mux: its sources, and the function that adds and removes them during each run.
+// sourceSet.mu guards all but the first field.
+type group struct {
+	*host.Group // embedded because a group is one in a Mux
+
+	trackers map[*checkpoint.Tracker]bool // that its sources use
+	stop     context.CancelCauseFunc      // ends the function; nil if it does not run
+	done     chan struct{}                // closed when it has ended
+}
+
+// AddGroup adds a follower, for package follow. Its function runs beside each run of the Mux, from now on if one is
+// active. Such a run goes on when all sources have ended; an error of the function ends it. AddGroup returns a
+// *stream.OptionsError if the prefix is that of another group, or the key of a source.
+func (m *Mux) AddGroup(_ friend.Access, added *host.Group) error {
+	if !m.made() {
+		return errNotMade
+	}
+	m.sources.mu.Lock()
+	defer m.sources.mu.Unlock()
+	if m.sources.groups[added.Prefix] != nil || m.sources.byKey[added.Prefix] != nil {
+		return invalid.New("Prefix", added.Prefix,
+			"must differ from those of the other followers of the Mux, and from the keys of its sources")
+	}
+	added.Lists, added.Logger = m.lists, m.options.Logger
+	if added.Prefix != "" {
+		added.Logger = added.Logger.With("follower", added.Prefix)
+	}
+	g := &group{Group: added, trackers: map[*checkpoint.Tracker]bool{}}
+	m.sources.groups[g.Prefix] = g
+	if m.active != nil && m.active.start != nil {
+		m.active.startGroup(g)
+	}
+	return nil
+}
+
+// Claim reports whether the sources of a group may use t, for package follow: a Tracker serves one cluster, and the
+// keys of its checkpoints have no prefix.
+func (m *Mux) Claim(_ friend.Access, by *host.Group, t *checkpoint.Tracker) bool {
+	m.sources.mu.Lock()
+	defer m.sources.mu.Unlock()
+	for _, g := range m.sources.groups {
+		if g.Group != by && g.trackers[t] {
+			return false
+		}
+	}
+	if g := m.sources.groupOf(by); g != nil {
+		g.trackers[t] = true
+	}
+	return true
+}
+
+// DrainIfDone drains the active run if all followers are done, for package follow.
+func (m *Mux) DrainIfDone(friend.Access) {
+	m.sources.mu.Lock()
+	all := slices.Collect(maps.Values(m.sources.groups)) // asked without the lock
+	m.sources.mu.Unlock()
+	if !slices.ContainsFunc(all, func(g *group) bool { return !g.Done() }) {
+		m.Drain()
+	}
+}
+
+// groupOf returns the group that was added as g, or nil if it has been removed. Its caller holds mu.
+func (all *sourceSet) groupOf(g *host.Group) *group {
+	if found := all.groups[g.Prefix]; found != nil && found.Group == g {
+		return found
+	}
+	return nil
+}
+
+// detachGroup takes a group and its sources out. It returns the channels that are closed when they have ended. Its
+// caller holds mu.
+func (all *sourceSet) detachGroup(g *group) (ended []<-chan struct{}) {
+	delete(all.groups, g.Prefix)
+	if g.stop != nil {
+		g.stop(errStopped)
+		ended = append(ended, g.done)
+	}
+	for _, s := range all.byKey {
+		if s.group != g.Group {
+			continue
+		}
+		if done := all.detach(s); done != nil {
+			ended = append(ended, done)
+		}
+	}
+	return ended
+}
+
+// left records that a group and its sources have ended.
+func (all *sourceSet) left(prefix string, gone chan struct{}) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.leaving[prefix] == gone { // else a group that came later is leaving
+		delete(all.leaving, prefix)
+	}
+	close(gone)
+}
+
+// launch runs the function of a group until ctx ends. Its caller holds sourceSet.mu.
+func (r *activeRun) launch(ctx context.Context, g *group) {
+	ctx, stop := context.WithCancelCause(ctx)
+	done, predecessor := make(chan struct{}), r.sources.leaving[g.Prefix]
+	g.stop, g.done = stop, done
+	r.workers.Go(func() {
+		if predecessor != nil {
+			<-predecessor // it has the same prefix, and is ending
+		}
+		err := g.run(ctx)
+		r.sources.mu.Lock()
+		defer r.sources.mu.Unlock()
+		if err != nil && ctx.Err() == nil {
+			r.err = cmp.Or(r.err, err)
+			r.sources.backlog.notify()
+		}
+		stop(nil)
+		g.stop = nil
+		close(done)
+	})
+}
+
+// run calls the function. A panic is an error.
+func (g *group) run(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &stream.PanicError{Where: g.Prefix, Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return g.Run(ctx)
+}
+
+// PrefixOf returns follow.Options.Prefix of the follower whose source an event is from. Where each cluster has one, it
+// says of which cluster the event is, and Event.Resource of which resource. It is empty for other events.
+func PrefixOf(ev stream.Event) string {
+	e := ev.Envelope(friend.Access{})
+	return e.Source[:e.Prefix]
+}
