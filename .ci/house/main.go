@@ -31,7 +31,7 @@ var budgets = []budget{
 	{[]string{"stream/store"}, 7},
 	{[]string{"stream/controller"}, 10},
 	{[]string{"stream/condition"}, 6},
-	{[]string{"stream/streamtest"}, 10},
+	{[]string{"stream/streamtest"}, 11}, // CheckStore, for Stores of users
 }
 
 const (
