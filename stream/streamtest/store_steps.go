@@ -267,15 +267,14 @@ func checkRandom(c *storeCheck) {
 
 // checkLarge commits what a Tracker with the default Options may commit at once, and then more.
 func checkLarge(c *storeCheck) {
-	many := func(n int) checkpoint.Delta {
+	many := func(n int, name string) checkpoint.Delta {
 		d := delta("large", "1")
 		for i := range n {
-			name := fmt.Sprintf("a-name-as-long-as-that-of-a-pod-%08x-%05d", i, i)
-			d.Put = append(d.Put, widget(name, fmt.Sprintf("%08x-0000-4000-8000-000000000000", i), fmt.Sprint(n+i)))
+			d.Put = append(d.Put, widget(fmt.Sprint(i, name), "7f6a2d6e-0f57-4b4c-9f0e-0d6a1c9c1a11", fmt.Sprint(n+i)))
 		}
 		return d
 	}
-	d := many(1000)
+	d := many(1000, "-has-a-name-as-long-as-that-of-a-pod")
 	for i := range 100 {
 		d.ResourceVersions[fmt.Sprint("namespace-", i)] = fmt.Sprint(i)
 	}
@@ -283,8 +282,8 @@ func checkLarge(c *storeCheck) {
 	if c.store == nil {
 		return
 	}
-	deltas := []checkpoint.Delta{many(10_000), delta("a", "large")}
-	c.isMade("of 10,000 objects", deltas, c.store.Commit(context.Background(), copied(deltas)), false)
+	deltas := []checkpoint.Delta{many(5000, strings.Repeat("-long", 45)), delta("a", "large")}
+	c.isMade("of 5,000 objects", deltas, c.store.Commit(context.Background(), copied(deltas)), false)
 	c.reopens()
 	c.remove("large")
 }

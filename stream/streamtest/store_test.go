@@ -600,7 +600,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				return h.Memory.Commit(ctx, deltas)
 			}
 		})},
-		{"what is too large is written in part", "a large commit: of 10,000 objects: Commit returned an error " +
+		{"what is too large is written in part", "a large commit: of 5,000 objects: Commit returned an error " +
 			"(too large), and 1 of 2 checkpoints have not changed: must be all or none", with(func(h *hooked) {
 			h.commit = func(ctx context.Context, deltas []checkpoint.Delta) error {
 				if len(deltas[0].Put) > 1000 {
