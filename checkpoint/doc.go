@@ -15,9 +15,10 @@
 //
 // Close the store after the tracker, unless the program ends. Without both, the last acks come again in the next run.
 //
-// [NewTracker] takes a [Store]: a file (package file), a ConfigMap (package configmap), or a [Memory] for tests. A run
-// with the Tracker in stream.Run.Checkpoint resumes after the events that were acked. stream.Event.Ack marks an event
-// as handled, in any order and from any goroutine. The Tracker commits acks in batches.
+// [NewTracker] takes a [Store]: a file (package file), a ConfigMap (package configmap), a [Memory] for tests, or one of
+// your own, of which Store has an example. A run with the Tracker in stream.Run.Checkpoint resumes after the events
+// that were acked. stream.Event.Ack marks an event as handled, in any order and from any goroutine. The Tracker commits
+// acks in batches.
 //
 // # Promises
 //

@@ -39,6 +39,7 @@ func (m *Memory) Load(_ context.Context, key string) (*Checkpoint, error) {
 		return nil, nil
 	}
 	c := s.checkpoint
+	c.Identity.Namespaces = slices.Clone(c.Identity.Namespaces)
 	c.Position.ResourceVersions = maps.Clone(c.Position.ResourceVersions)
 	for o, version := range s.objects {
 		o.ResourceVersion = version
@@ -63,6 +64,7 @@ func (m *Memory) Commit(_ context.Context, deltas []Delta) error {
 		if s.objects == nil || d.Reset {
 			s.objects = map[Object]string{}
 		}
+		d.Identity.Namespaces = slices.Clone(d.Identity.Namespaces)
 		s.checkpoint = Checkpoint{Identity: d.Identity, Committed: time.Now(), Position: Position{
 			ResourceVersions: maps.Clone(d.ResourceVersions),
 			Partial:          d.Partial, Rewound: d.Rewound, Unclean: d.Unclean,

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Store keeps checkpoints, each under a key. One Tracker uses it, and makes one call at a time.
+// Store keeps checkpoints, each under a key of 1 to 200 letters, digits, '-', '_' or '.'. One Tracker uses it, and
+// makes one call at a time. In tests, streamtest.CheckStore checks most of what is demanded here.
 //
 // Load returns the outcome of one commit, never a mixture of two. A checkpoint that can't be read is an error, never a
 // missing one.
@@ -28,14 +29,16 @@ import (
 // positions, and the Tracker does not write new objects ahead.
 type Store interface {
 	// Load returns the checkpoint under a key, or nil if there is none. One without an Identity only says that
-	// something may have been delivered under the key.
+	// something may have been delivered under the key. The caller may change what Load returns.
 	Load(ctx context.Context, key string) (*Checkpoint, error)
 	// Commit writes all of the deltas, or none if it returns an error. After an error the Tracker calls Commit again,
 	// with the same changes and later ones, unless the error is final: a *FencedError, or one that wraps os.ErrClosed.
+	// When Commit has returned, the caller may change the deltas.
 	Commit(ctx context.Context, deltas []Delta) error
 	// Delete removes the checkpoint under a key, if there is one.
 	Delete(ctx context.Context, key string) error
-	// Close releases the Store's resources. It commits nothing.
+	// Close releases the Store's resources. It commits nothing. A later Commit is made nevertheless, or returns an
+	// error that wraps os.ErrClosed.
 	Close() error
 }
 

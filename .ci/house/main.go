@@ -30,8 +30,8 @@ var budgets = []budget{
 	{[]string{"stream/informer", "stream/informer/factory"}, 6},
 	{[]string{"stream/store"}, 7},
 	{[]string{"stream/controller"}, 10},
-	{[]string{"stream/condition"}, 8}, // MustParse and New
-	{[]string{"stream/streamtest"}, 10},
+	{[]string{"stream/condition"}, 8},   // MustParse and New
+	{[]string{"stream/streamtest"}, 11}, // CheckStore, for Stores of users
 }
 
 const (

@@ -1,6 +1,6 @@
 // Package streamtest tests programs that watch Kubernetes. A [Server] is an API server in the test's process, with a
 // history and with scripted faults. [Record] records what a sequence delivers, and [Check] compares the recording with
-// what really happened.
+// what really happened. [CheckStore] checks a checkpoint.Store.
 //
 //	synctest.Test(t, func(t *testing.T) { // hours take no time
 //		names := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
