@@ -1,0 +1,61 @@
+package main
+
+// A suite is a folder of somebody's tests, and how our constructors take the place of theirs. Its shim is the folder of
+// that name in testdata.
+type suite struct {
+	name   string
+	module string   // of the tests
+	folder string   // in the module
+	ours   string   // what takes the place of what
+	files  []string // whose tests run
+	// helpers are test files of which only functions are used.
+	helpers []string
+	// sources is set if the tests need more of their package than its exported names: its sources are copied, too. Then
+	// own is the package of ours that imports it, copied with the name of the copy.
+	sources bool
+	own     string
+	edits   []edit
+}
+
+// An edit replaces text in the copied files whose names end with suffix. It must match at least once.
+type edit struct{ suffix, old, new string }
+
+const (
+	clientGo = "k8s.io/client-go"
+	kubectl  = "k8s.io/kubectl"
+	// runModule is the temporary module. Its path begins as the library's does, for the library's internal packages.
+	runModule = "github.com/gvrwatch/gvrwatch/peers"
+)
+
+var suites = []suite{
+	{
+		name: "dynamic", module: clientGo, folder: "dynamic",
+		ours:  "stream.NewClient for dynamic.NewForConfig",
+		files: []string{"client_test.go", "golden_test.go", "testdata"},
+		edits: []edit{{"golden_test.go", `"k8s.io/client-go/dynamic"`, `"` + runModule + `/dynamic"`}},
+	},
+	{
+		name: "dynamicinformer", module: clientGo, folder: "dynamic/dynamicinformer",
+		ours:  "factory.New for NewDynamicSharedInformerFactory, stream.NewClient for dynamic.NewForConfig",
+		files: []string{"informer_test.go"},
+		edits: []edit{
+			{"_test.go", `"k8s.io/client-go/dynamic"`, `"` + runModule + `/dynamic"`},
+			{"_test.go", `"k8s.io/client-go/dynamic/dynamicinformer"`, `"` + runModule + `/dynamicinformer"`},
+		},
+	},
+	{
+		name: "watch", module: clientGo, folder: "tools/watch",
+		ours:  "informer.Watch for RetryWatcher, NewSharedIndexInformer for NewIndexerInformer",
+		files: []string{"retrywatcher_test.go", "until.go", "until_test.go", "informerwatcher.go", "informerwatcher_test.go"},
+		edits: []edit{
+			{"informerwatcher.go", "cache.NewIndexerInformer(", "newIndexerInformer("},
+			// Here the source of the informer hides that its client is client-go's fake.
+			{
+				"informerwatcher_test.go", "informerDoneCh := NewIndexerInformerWatcher(lw,",
+				"informerDoneCh := NewIndexerInformerWatcher(cache.ToListWatcherWithWatchListSemantics(lw, fake),",
+			},
+			// cmp.Diff panics at their objects, and so would end all other tests when one differs.
+			{"retrywatcher_test.go", "cmp.Diff(tc.expected, got)", "cmp.Diff(dump.Pretty(tc.expected), dump.Pretty(got))"},
+		},
+	},
+}
