@@ -58,4 +58,13 @@ var suites = []suite{
 			{"retrywatcher_test.go", "cmp.Diff(tc.expected, got)", "cmp.Diff(dump.Pretty(tc.expected), dump.Pretty(got))"},
 		},
 	},
+	{
+		name: "wait", module: kubectl, folder: "pkg/cmd/wait",
+		ours:  "condition.Parse and condition.Wait for the conditions and the watch loop",
+		files: []string{"wait.go", "wait_test.go"},
+		edits: []edit{
+			{"wait.go", "func conditionFuncsFor(", "func theirFuncsFor("},
+			{"wait.go", "func newJSONPathParser(", "func theirParser("},
+		},
+	},
 }
