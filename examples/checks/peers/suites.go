@@ -59,6 +59,25 @@ var suites = []suite{
 		},
 	},
 	{
+		name: "cache", module: clientGo, folder: "tools/cache",
+		ours:    "NewSharedIndexInformer for theirs, NewListerWatcher as the source of reflectors and controllers",
+		sources: true, own: "stream/informer",
+		files:   []string{"shared_informer_test.go", "controller_test.go", "reflector_test.go"},
+		helpers: []string{"main_test.go", "util_test.go", "fifo_test.go", "delta_fifo_test.go", "the_real_fifo_test.go"},
+		edits: []edit{
+			{"shared_informer_test.go", "NewSharedInformer(", "newOursInformer("},
+			{"shared_informer_test.go", "*sharedIndexInformer", "*oursInformer"},
+			{"controller_test.go", "= NewInformer(", "= newOurs("},
+			{"controller_test.go", "= NewTransformingInformer(", "= newOursTransforming("},
+			{"controller_test.go", "New(cfg)", "newOursController(cfg)"},
+			// Their source begins at version 0, which no API server has.
+			{"util_test.go", "fcache.NewFakeControllerSource()", "newSource()"},
+			{"controller_test.go", "\n\t\tsource := fcache.NewFakeControllerSource()\n", "\n\t\tsource := newSource()\n"},
+			{"reflector_test.go", "NewReflector(lw, &v1.Pod{}, ", "NewReflector(ours(lw, &v1.Pod{}), &v1.Pod{}, "},
+			{"reflector_test.go", "NewReflectorWithOptions(lw, ", "NewReflectorWithOptions(ours(lw, &v1.Pod{}), "},
+		},
+	},
+	{
 		name: "wait", module: kubectl, folder: "pkg/cmd/wait",
 		ours:  "condition.Parse and condition.Wait for the conditions and the watch loop",
 		files: []string{"wait.go", "wait_test.go"},

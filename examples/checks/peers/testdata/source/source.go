@@ -29,16 +29,18 @@ type (
 )
 
 // Stream returns a Stream of what l and w return. Without l its lists are forbidden. If l says that it is a fake, so
-// does the client. It lists where client-go would.
+// does the client. It lists where client-go would, and where the source is client-go's FakeControllerSource, which
+// refuses a watch without a version.
 func Stream(l Lister, w Watcher) *stream.Stream {
 	var c dynamic.Interface = client{list: l, watch: w}
 	if f, ok := l.(interface{ IsWatchListSemanticsUnSupported() bool }); ok && f.IsWatchListSemanticsUnSupported() {
 		c = fake{client{list: l, watch: w}}
 	}
+	_, old := l.(interface{ ResetWatch() })
 	s, err := stream.New(c, gvr.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "tests"}, Kind: "Test",
 	}, &stream.Options{Requests: stream.Requests{
-		PagedLists: !features.FeatureGates().Enabled(features.WatchListClient),
+		PagedLists: old || !features.FeatureGates().Enabled(features.WatchListClient),
 	}})
 	if err != nil {
 		panic(err)
@@ -163,8 +165,14 @@ func ToUnstructured(o runtime.Object) *unstructured.Unstructured {
 		return u.DeepCopy()
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		panic(err)
+	if err != nil { // random fields that no JSON has
+		m, err := meta.Accessor(o)
+		if err != nil {
+			panic(err)
+		}
+		content = map[string]any{"metadata": map[string]any{
+			"namespace": m.GetNamespace(), "name": m.GetName(), "resourceVersion": m.GetResourceVersion(),
+		}}
 	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetAPIVersion("v1")
