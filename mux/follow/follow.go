@@ -97,7 +97,7 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 			"must have the name of a resource or a pattern such as *, unless there are Categories")
 	}
 	if f.selection.custom {
-		if watchlist.DoesClientNotSupportWatchListSemantics(c) {
+		if client.IsFake(c) {
 			return nil, invalid.New("Custom", "",
 				"must not be set with client-go's dynamic fake: CustomResourceDefinitions can't be watched there")
 		}

@@ -30,6 +30,9 @@ func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions
 	if err = cmp.Or(invalid.Negative("ResyncPeriod", o.ResyncPeriod), err); err != nil {
 		return nil, err
 	}
+	if o.Indexers == nil {
+		o.Indexers = cache.Indexers{} // AddIndexers writes to it
+	}
 	l := NewListerWatcher(s)
 	o.ObjectDescription = cmp.Or(o.ObjectDescription, s.Resource().String())
 	l.states = &states{objects: map[types.UID]any{}, deleted: map[*unstructured.Unstructured]bool{}}

@@ -357,6 +357,25 @@ func TestBookmarksMoveTheVersion(t *testing.T) {
 	})
 }
 
+// client-go's informer has no map to add to, unless its options have one.
+func TestIndexersThatAreAddedLater(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		i, err := informer.NewSharedIndexInformer(newStream(t, srv, nil), cache.SharedIndexInformerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := i.AddIndexers(cache.Indexers{"by namespace": cache.MetaNamespaceIndexFunc}); err != nil {
+			t.Fatal(err)
+		}
+		r := startInformer(t, i)
+		defer r.stop()
+		found, err := i.GetIndexer().ByIndex("by namespace", "shop")
+		if len(found) != 2 || err != nil {
+			t.Errorf("got %d objects and error %v, want 2", len(found), err)
+		}
+	})
+}
+
 func TestRefusedOptions(t *testing.T) {
 	srv := streamtest.NewServer(widgets)
 	defer srv.Close()

@@ -66,7 +66,8 @@ func (l *ListerWatcher) Watch(o metav1.ListOptions) (watch.Interface, error) {
 
 // ListWithContext begins a run and returns, at SYNCED, everything that exists, as an UnstructuredList. The run waits
 // for a Watch at the version of the list, which continues it, for up to 30 s, until ctx ends, or until another List or
-// Watch. Limit, Continue and the version in the ListOptions have no effect.
+// Watch. It ends an earlier Watch that has not been stopped: client-go's reflector leaves one so if its store refuses
+// the initial events. Limit, Continue and the version in the ListOptions have no effect.
 //
 // Errors: see the package's comment. A selector that is neither empty nor that of the Stream is a BadRequest.
 func (l *ListerWatcher) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -191,7 +192,7 @@ func (l *ListerWatcher) start(ctx context.Context, o metav1.ListOptions, s *sess
 		return nil, err
 	}
 	if c := l.current; c != nil {
-		if c != l.waiting && !c.stopped() {
+		if c != l.waiting && !c.stopped() && s.list == nil {
 			return nil, stream.ErrBusy
 		}
 		l.endCurrent()

@@ -2,6 +2,8 @@ package informer_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
@@ -104,6 +107,51 @@ func watchAfterTheListsContext(t *testing.T, srv *streamtest.Server, pause func(
 		t.Errorf("after the List's context has ended: %v", got)
 	}
 	w.Stop()
+}
+
+// client-go's reflector does not stop a watch whose initial events its store refuses (watchList in reflector.go): it
+// lists.
+func TestListEndsAWatchThatNobodyHasStopped(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		l := informer.NewListerWatcher(newStream(t, srv, nil))
+		yes := true
+		left, err := l.Watch(metav1.ListOptions{SendInitialEvents: &yes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := l.Watch(at(listed(t.Context(), t, l)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ev := range left.ResultChan() { // until it is closed
+			if ev.Type == watch.Error {
+				t.Errorf("the watch ended with %v, want no ERROR", ev.Object)
+			}
+		}
+		remove(t, srv, "window")
+		if got := received(w); !slices.Contains(got, "DELETED window") {
+			t.Errorf("the watch after the list: %v, want the deletion", got)
+		}
+		w.Stop()
+	})
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) { // client-go's informer, which transforms such events twice
+		l := informer.NewListerWatcher(newStream(t, srv, nil))
+		i := cache.NewSharedIndexInformer(l, &unstructured.Unstructured{}, 0, nil)
+		_ = i.SetTransform(func(obj any) (any, error) {
+			o := obj.(*unstructured.Unstructured)
+			if o.GetLabels()["transformed"] != "" {
+				return nil, errors.New("transformed already")
+			}
+			o.SetLabels(map[string]string{"transformed": "yes"})
+			return o, nil
+		})
+		r := startInformer(t, i)
+		defer r.stop()
+		time.Sleep(time.Hour)
+		if got := i.GetStore().ListKeys(); len(got) != 2 {
+			t.Errorf("the store has %v, want both objects", got)
+		}
+	})
 }
 
 // A transform may take longer than the run of a plain List waits.
