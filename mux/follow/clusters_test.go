@@ -649,12 +649,11 @@ func TestConditionOverClusters(t *testing.T) {
 					c.servers[prefix].Put(robots, "one", "a", "status.phase=Ready")
 				}
 			})
-			ready, err := condition.Parse("jsonpath=.status.phase=Ready")
-			if err != nil {
-				t.Fatal(err)
+			target := condition.Target{
+				For:      condition.MustParse("jsonpath=.status.phase=Ready"),
+				Resource: robots.GroupResource().String(), Namespace: "one", Name: "a",
 			}
-			target := condition.Target{Resource: robots.GroupResource(), Namespace: "one", Name: "a"}
-			if err := condition.Wait(ctx, c.m, ready, target); (err == nil) != tt.met {
+			if err := condition.Wait(ctx, c.m, target); (err == nil) != tt.met {
 				t.Errorf("%s: Wait returns %v, want met: %t", tt.why, err, tt.met)
 			}
 		})
