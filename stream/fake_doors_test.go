@@ -214,7 +214,9 @@ func readCondition(ctx context.Context, c dynamic.Interface, s setup, seen *seen
 		return err
 	}
 	for target := range unmet.Unmet {
-		seen.set(target.Name, true)
+		if target.Name != "" { // else it says that there are no objects
+			seen.set(target.Name, true)
+		}
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/condition"
@@ -58,4 +60,33 @@ func ExampleCondition_Met() {
 	// jsonpath={.status.ip} false <nil>
 	// condition=Ready false <nil>
 	// create true <nil>
+}
+
+// A condition may be a function, and each target may have another one.
+func ExampleNew() {
+	doors := gvr.Resource{Kind: "Door", Namespaced: true, Verbs: []string{"list", "watch"}}
+	doors.Group, doors.Version, doors.Resource = "example.com", "v1", "doors"
+	srv := streamtest.NewServer(doors) // usually a cluster
+	defer srv.Close()
+	srv.Put(doors, "shop", "front", "spec.height=210", "status.phase=Open")
+	srv.Put(doors, "shop", "back", "spec.height=180")
+
+	s, err := stream.New(srv.Client(), doors, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tall := condition.New("tall", func(o *unstructured.Unstructured) (bool, error) {
+		height, _, err := unstructured.NestedInt64(o.Object, "spec", "height")
+		return height > 200, err
+	})
+	err = condition.Wait(context.Background(), s.With(stream.Run{Until: stream.UntilSynced}),
+		condition.Target{For: tall}, // every door
+		condition.Target{For: condition.MustParse("jsonpath={.status.phase}=Open"), Namespace: "shop", Name: "front"})
+	if unmet := (*condition.UnmetError)(nil); errors.As(err, &unmet) {
+		for target, reason := range unmet.Unmet {
+			fmt.Println(target, reason)
+		}
+	}
+	// Output: doors.example.com shop/back does not meet tall
 }

@@ -2,11 +2,9 @@ package condition_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -44,31 +42,4 @@ func waitUntilOpen(client dynamic.Interface, names ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return condition.Wait(ctx, s, targets...)
-}
-
-// A condition may be a function, and each target may have another one.
-func ExampleNew() {
-	srv := streamtest.NewServer(doors) // usually a cluster
-	defer srv.Close()
-	srv.Put(doors, "shop", "front", "spec.height=210", "status.phase=Open")
-	srv.Put(doors, "shop", "back", "spec.height=180")
-
-	s, err := stream.New(srv.Client(), doors, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	tall := condition.New("tall", func(o *unstructured.Unstructured) (bool, error) {
-		height, _, err := unstructured.NestedInt64(o.Object, "spec", "height")
-		return height > 200, err
-	})
-	err = condition.Wait(context.Background(), s.With(stream.Run{Until: stream.UntilSynced}),
-		condition.Target{For: tall}, // every door
-		condition.Target{For: condition.MustParse("jsonpath={.status.phase}=Open"), Namespace: "shop", Name: "front"})
-	if unmet := (*condition.UnmetError)(nil); errors.As(err, &unmet) {
-		for target, reason := range unmet.Unmet {
-			fmt.Println(target, reason)
-		}
-	}
-	// Output: doors.example.com shop/back does not meet tall
 }

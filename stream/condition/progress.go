@@ -117,13 +117,11 @@ func (p *progress) met() bool {
 	return len(p.objects) > 0 && p.notMet == 0
 }
 
-// unmet adds to all what does not meet the condition, and returns it in order, without what all had.
+// unmet adds to all what does not meet the condition, and returns it in order.
 func (p *progress) unmet(synced bool, all map[Target]string) (added []Target) {
 	add := func(t Target, reason string) {
-		if _, has := all[t]; !has { // it may be in two sources, or belong to two targets
-			all[t] = reason
-			added = append(added, t)
-		}
+		all[t] = reason // it may be there: as an object of two sources, or of two targets
+		added = append(added, t)
 	}
 	switch {
 	case len(p.objects) > 0:

@@ -118,12 +118,7 @@ type object struct {
 
 func newWaiter(targets []Target) *waiter {
 	w := &waiter{named: map[object][]*progress{}, gaps: map[string]bool{}, synced: map[schema.GroupResource]bool{}}
-	seen := map[Target]bool{}
 	for _, t := range slices.SortedFunc(slices.Values(targets), Target.compare) {
-		if seen[t] {
-			continue // it counts once
-		}
-		seen[t] = true
 		p := &progress{target: t, objects: map[id]*unmet{}}
 		w.targets = append(w.targets, p)
 		if t.Name == "" {
