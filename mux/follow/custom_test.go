@@ -89,6 +89,13 @@ func TestCustomSelectsWhatIsDefined(t *testing.T) {
 			}
 		})
 	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFollower(t, newCRDServer(nil, gauges), allCustom, &follow.Options{UntilSynced: true})
+		f.start(t.Context())
+		if err := f.end("no definition exists"); err != nil || len(f.take()) > 0 {
+			t.Errorf("without definitions the run ends with %v, and delivers %q", err, f.lines)
+		}
+	})
 }
 
 // Definitions and types come and go in any order.
@@ -271,5 +278,24 @@ func TestCustomRefusesTheFake(t *testing.T) {
 		if bad := (&stream.OptionsError{}); !errors.As(err, &bad) || bad.Field != "Custom" {
 			t.Errorf("the error is %v, want one of Custom", err)
 		}
+	})
+}
+
+// A definition that goes while the first snapshot of its resource is read: the SYNCED after it changes no state.
+func TestDefinitionThatGoesDuringASnapshotLeavesGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newCRDServer([]gvr.Resource{robots})
+		f := newFollower(t, srv, allCustom, nil)
+		f.apply("robots initial 1: slow 500ms")
+		f.start(t.Context())
+		time.Sleep(400 * time.Millisecond)
+		if _, err := srv.Delete(crds, "", "robots.example.com"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if got := f.state("robots.example.com"); got != "Gone" {
+			t.Errorf("the state is %s, want Gone: %q", got, f.reported())
+		}
+		f.stop()
 	})
 }

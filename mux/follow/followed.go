@@ -327,9 +327,14 @@ func (s *followed) setWatching(r gvr.Resource, namespaces []string, refused bool
 	}
 }
 
-// setState sets a state. If the state stays the same, a nil cause keeps the old cause.
+// setState sets a state. If the state stays the same, a nil cause keeps the old cause. What is not served stays Gone,
+// although its watch, which is about to end, may still deliver SYNCED or be refused.
 func (s *followed) setState(state State, cause error) {
 	s.mu.Lock()
+	if !s.known.served.now && (state == Watching || state == Forbidden) {
+		s.mu.Unlock()
+		return
+	}
 	r, namespaces := &s.known.reported, s.known.watched.namespaces
 	changed := state != r.state || !slices.Equal(namespaces, r.namespaces)
 	if state != r.state {

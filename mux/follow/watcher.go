@@ -88,7 +88,9 @@ func (w *nameWatcher) watch(ctx context.Context) {
 			w.watching.Store(true)
 		}
 		if synced {
-			w.changed(slices.Sorted(maps.Keys(names)))
+			all := slices.AppendSeq([]string{}, maps.Keys(names)) // not nil, also if there are none
+			slices.Sort(all)
+			w.changed(all)
 		}
 	}
 }
