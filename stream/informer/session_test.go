@@ -135,8 +135,8 @@ func TestListEndsAWatchThatNobodyHasStopped(t *testing.T) {
 		w.Stop()
 	})
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) { // client-go's informer, which transforms such events twice
-		i := cache.NewSharedIndexInformer(informer.NewListerWatcher(newStream(t, srv, nil)), &unstructured.Unstructured{},
-			0, nil)
+		l := informer.NewListerWatcher(newStream(t, srv, nil))
+		i := cache.NewSharedIndexInformer(l, &unstructured.Unstructured{}, 0, nil)
 		_ = i.SetTransform(func(obj any) (any, error) {
 			o := obj.(*unstructured.Unstructured)
 			if o.GetLabels()["transformed"] != "" {

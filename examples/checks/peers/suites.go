@@ -7,7 +7,7 @@ type suite struct {
 	module string   // of the tests
 	folder string   // in the module
 	ours   string   // what takes the place of what
-	files  []string // whose tests run
+	files  []string // whose tests run, and sources that these need
 	// helpers are test files of which only functions are used.
 	helpers []string
 	// sources is set if the tests need more of their package than its exported names: its sources are copied, too. Then
@@ -45,8 +45,10 @@ var suites = []suite{
 	},
 	{
 		name: "watch", module: clientGo, folder: "tools/watch",
-		ours:  "informer.Watch for RetryWatcher, NewSharedIndexInformer for NewIndexerInformer",
-		files: []string{"retrywatcher_test.go", "until.go", "until_test.go", "informerwatcher.go", "informerwatcher_test.go"},
+		ours: "informer.Watch for RetryWatcher, NewSharedIndexInformer for NewIndexerInformer",
+		files: []string{
+			"retrywatcher_test.go", "until.go", "until_test.go", "informerwatcher.go", "informerwatcher_test.go",
+		},
 		edits: []edit{
 			{"informerwatcher.go", "cache.NewIndexerInformer(", "newIndexerInformer("},
 			// Here the source of the informer hides that its client is client-go's fake.
@@ -55,15 +57,20 @@ var suites = []suite{
 				"informerDoneCh := NewIndexerInformerWatcher(cache.ToListWatcherWithWatchListSemantics(lw, fake),",
 			},
 			// cmp.Diff panics at their objects, and so would end all other tests when one differs.
-			{"retrywatcher_test.go", "cmp.Diff(tc.expected, got)", "cmp.Diff(dump.Pretty(tc.expected), dump.Pretty(got))"},
+			{
+				"retrywatcher_test.go", "cmp.Diff(tc.expected, got)",
+				"cmp.Diff(dump.Pretty(tc.expected), dump.Pretty(got))",
+			},
 		},
 	},
 	{
 		name: "cache", module: clientGo, folder: "tools/cache",
 		ours:    "NewSharedIndexInformer for theirs, NewListerWatcher as the source of reflectors and controllers",
 		sources: true, own: "stream/informer",
-		files:   []string{"shared_informer_test.go", "controller_test.go", "reflector_test.go"},
-		helpers: []string{"main_test.go", "util_test.go", "fifo_test.go", "delta_fifo_test.go", "the_real_fifo_test.go"},
+		files: []string{"shared_informer_test.go", "controller_test.go", "reflector_test.go"},
+		helpers: []string{
+			"main_test.go", "util_test.go", "fifo_test.go", "delta_fifo_test.go", "the_real_fifo_test.go",
+		},
 		edits: []edit{
 			{"shared_informer_test.go", "NewSharedInformer(", "newOursInformer("},
 			{"shared_informer_test.go", "*sharedIndexInformer", "*oursInformer"},
@@ -72,9 +79,11 @@ var suites = []suite{
 			{"controller_test.go", "New(cfg)", "newOursController(cfg)"},
 			// Their source begins at version 0, which no API server has.
 			{"util_test.go", "fcache.NewFakeControllerSource()", "newSource()"},
-			{"controller_test.go", "\n\t\tsource := fcache.NewFakeControllerSource()\n", "\n\t\tsource := newSource()\n"},
+			{
+				"controller_test.go", "\n\t\tsource := fcache.NewFakeControllerSource()\n",
+				"\n\t\tsource := newSource()\n",
+			},
 			{"reflector_test.go", "NewReflector(lw, &v1.Pod{}, ", "NewReflector(ours(lw, &v1.Pod{}), &v1.Pod{}, "},
-			{"reflector_test.go", "NewReflectorWithOptions(lw, ", "NewReflectorWithOptions(ours(lw, &v1.Pod{}), "},
 		},
 	},
 	{
