@@ -109,12 +109,6 @@ func (r run) add(test string, out io.Reader) error {
 	return nil
 }
 
-// top returns the name of the test that a subtest is part of.
-func top(test string) string {
-	name, _, _ := strings.Cut(test, "/")
-	return name
-}
-
 // leaves returns the tests that count, in order: those without subtests, and those that failed while no subtest did.
 func (r run) leaves() []string {
 	parent, blamed := map[string]bool{}, map[string]bool{}

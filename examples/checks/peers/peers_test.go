@@ -55,7 +55,9 @@ func TestCompare(t *testing.T) {
 			why:      "what is on the list must run, even if the number is right",
 			expected: expectation{runs: 1, fail: []expected{{"TestA/gone", "because"}}},
 			said:     good,
-			want:     result{ran: 1, passed: 1, problems: []string{"TestA/gone: did not run, expected to fail: because"}},
+			want: result{
+				ran: 1, passed: 1, problems: []string{"TestA/gone: did not run, expected to fail: because"},
+			},
 		},
 		{
 			why:      "what is skipped has not failed",
