@@ -50,7 +50,8 @@ type Event struct {
 	// Namespace is the namespace of the list or watch that the event comes from: one of [Options.Namespaces], or empty
 	// if the whole cluster is watched. It is empty for the SYNCED of several namespaces.
 	Namespace string
-	// Object is nil for BOOKMARK, SYNCED and GAP, and with [Raw]. The receiver may keep and change it.
+	// Object is nil for BOOKMARK, SYNCED and GAP, and with [Raw]. The receiver may keep and change it. Its strings are
+	// parts of longer ones: to keep a few of them in memory and not the whole object, use strings.Clone.
 	Object *unstructured.Unstructured
 	// JSON is the object with [Raw], else nil. The receiver may keep and change it.
 	JSON json.RawMessage
