@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -91,7 +92,7 @@ func (t endingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		end()
 		return nil, err
 	}
-	response.Body = endingBody{response.Body, end}
+	response.Body = endingBody{cmp.Or[io.ReadCloser](response.Body, http.NoBody), end}
 	return response, nil
 }
 

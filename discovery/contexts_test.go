@@ -3,6 +3,7 @@ package discovery_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -67,8 +68,8 @@ func (c contextClient) ServerResourcesForGroupVersionWithContext(
 	return c.ServerResourcesForGroupVersion(gv)
 }
 
-// TestPollsOfClientsWithoutContexts: a poll returns at once when its context ends, and the next one is not disturbed by
-// what the first one still waits for.
+// TestPollsOfClientsWithoutContexts: a poll returns at once when its context ends, and no call of the client is made
+// beside the one that goes on.
 func TestPollsOfClientsWithoutContexts(t *testing.T) {
 	errEnough := errors.New("enough")
 	for _, tt := range []struct {
@@ -83,24 +84,31 @@ func TestPollsOfClientsWithoutContexts(t *testing.T) {
 		}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var calls atomic.Int32
+			var calls, running atomic.Int32
 			r := discovery.NewResolver(tt.make(func() {
+				if running.Add(1) > 1 {
+					t.Errorf("%s: the client is called twice at once", tt.why)
+				}
 				if calls.Add(1) == 1 {
 					time.Sleep(time.Hour)
 				}
-				time.Sleep(time.Second)
+				running.Add(-1)
 			}), 0)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(time.Second, func() { cancel(errEnough) })
 			began := time.Now()
-			if _, err := r.Resolve(ctx, gadgets.Ref()); !errors.Is(err, errEnough) || time.Since(began) != time.Second {
-				t.Errorf("%s: got %v after %v, want the cause after 1s", tt.why, err, time.Since(began))
+			for range 100 { // the first one calls the client, and the others wait for it
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errEnough)
+				if _, err := r.Resolve(ctx, gadgets.Ref()); !errors.Is(err, errEnough) {
+					t.Errorf("%s: got %v, want the cause", tt.why, err)
+				}
+				cancel()
+			}
+			if took := time.Since(began); took != 100*time.Second {
+				t.Errorf("%s: returned after %v, want a second each", tt.why, took/100)
 			}
 			res, err := r.Resolve(t.Context(), gadgets.Ref())
-			if err != nil || res.Kind != "Gadget" || time.Since(began) > 4*time.Second {
-				t.Errorf("%s: then got %v, %v after %v, want Gadget", tt.why, res, err, time.Since(began))
+			if took := time.Since(began); err != nil || res.Kind != "Gadget" || took != time.Hour {
+				t.Errorf("%s: then got %v, %v after %v, want Gadget when the client has returned", tt.why, res, err, took)
 			}
-			time.Sleep(2 * time.Hour) // until the first call has returned
 		})
 	}
 }
@@ -122,29 +130,82 @@ func TestPollsPassContextsOn(t *testing.T) {
 	}
 }
 
-// TestPanicsOfClientsWithoutContexts: the caller receives a panic of its client, wherever the client was called.
+// TestPanicsOfClientsWithoutContexts: the caller receives a panic of its client, wherever the client was called. To end
+// the goroutine, as t.FailNow does, is one.
 func TestPanicsOfClientsWithoutContexts(t *testing.T) {
-	for _, at := range []int{1, 2} { // the groups, the version
-		calls := 0
-		r := discovery.NewResolver(plainClient{answer: func() {
-			if calls++; calls == at {
-				panic("a bug")
-			}
-		}}, 0)
-		func() {
-			defer func() {
-				if p := recover(); p != "a bug" {
-					t.Errorf("call %d: got %v, want the panic", at, p)
+	for _, tt := range []struct {
+		why   string
+		fails func()
+		want  any
+	}{
+		{"a panic", func() { panic("a bug") }, "a bug"},
+		{"the end of the goroutine", runtime.Goexit, "the client called runtime.Goexit"},
+	} {
+		for _, at := range []int32{1, 2} { // the groups, the version
+			var calls atomic.Int32
+			r := discovery.NewResolver(plainClient{answer: func() {
+				if calls.Add(1) == at {
+					tt.fails()
 				}
+			}}, 0)
+			func() {
+				defer func() {
+					if p := recover(); p != tt.want {
+						t.Errorf("%s in call %d: got %v, want %v", tt.why, at, p, tt.want)
+					}
+				}()
+				_, err := r.Resolve(t.Context(), gadgets.Ref())
+				t.Errorf("%s in call %d: got %v, want a panic", tt.why, at, err)
 			}()
-			_, err := r.Resolve(t.Context(), gadgets.Ref())
-			t.Errorf("call %d: got %v, want a panic", at, err)
-		}()
-		calls = at
-		if _, err := r.Resolve(t.Context(), gadgets.Ref()); err != nil {
-			t.Errorf("after the panic: %v", err)
+			if _, err := r.Resolve(t.Context(), gadgets.Ref()); err != nil {
+				t.Errorf("%s in call %d, afterwards: %v", tt.why, at, err)
+			}
 		}
 	}
+}
+
+// halfClient takes contexts, but not for aggregated discovery, which a Resolver prefers.
+type halfClient struct {
+	contextClient
+	aggregated aggregatedClient
+}
+
+func (c halfClient) GroupsAndMaybeResources() (*metav1.APIGroupList, documents, failedAPIs, error) {
+	return c.aggregated.GroupsAndMaybeResources()
+}
+
+func TestAClientWithHalfOfTheContexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plain := plainClient{answer: func() { time.Sleep(time.Minute) }}
+		r := discovery.NewResolver(halfClient{
+			contextClient{plain, func(context.Context) error { return nil }}, aggregatedClient{plain},
+		}, 0)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := r.Resolve(ctx, gadgets.Ref()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the end of the context", err)
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("returned after %v, want a second", took)
+		}
+		time.Sleep(time.Hour) // until the client has returned
+	})
+}
+
+// TestNoDocumentsAreReadAlone: a client that reads no aggregated documents may return an empty map of them.
+func TestNoDocumentsAreReadAlone(t *testing.T) {
+	r := discovery.NewResolver(noDocuments{plainClient{answer: func() {}}}, 0)
+	if res, err := r.Resolve(t.Context(), gadgets.Ref()); err != nil || res.Kind != "Gadget" {
+		t.Errorf("got %v, %v, want Gadget", res, err)
+	}
+}
+
+type noDocuments struct{ plainClient }
+
+func (c noDocuments) GroupsAndMaybeResources() (*metav1.APIGroupList, documents, failedAPIs, error) {
+	groups, err := c.ServerGroups()
+	return groups, documents{}, failedAPIs{}, err
 }
 
 // TestNoGroupsAreNoAnswer: a client that returns nothing at all has not said that nothing is served.

@@ -135,7 +135,7 @@ func (r *Resolver) run(ctx context.Context, p *poll) {
 	}()
 	var c *catalog
 	err := guard.Insist(ctx, func() (err error) {
-		c, err = read(ctx, r.client)
+		c, err = read(ctx, r.client, r.calling)
 		return err
 	})
 	if ctx.Err() != nil && (err != nil || len(c.failed) > 0) {

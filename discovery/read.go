@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,43 +37,62 @@ type (
 
 // takesContexts reports whether all requests of c end with a context.
 func takesContexts(c clientdiscovery.DiscoveryInterface) bool {
-	_, aggregated := c.(aggregatedWithContext)
-	_, groups := c.(groupsWithContext)
 	_, versions := c.(versionWithContext)
-	return (aggregated || groups) && versions
+	_, groups := c.(groupsWithContext)
+	if _, aggregated := c.(clientdiscovery.AggregatedDiscoveryInterface); aggregated {
+		_, groups = c.(aggregatedWithContext)
+	}
+	return groups && versions
 }
 
 // read reads what the server serves: one or two documents if it has aggregated discovery, else one for each version
 // of each group. It returns soon after ctx has ended. If a client that takes no context does not, its call goes on in
-// the background, and nobody receives what it returns.
+// the background, nobody receives what it returns, and the next read waits for it: calling, which has room for one,
+// holds a value meanwhile.
 //
 // client-go's functions do the same, but take no context before 0.37; its client's methods of the same name request
 // everything twice while an API is down.
-func read(ctx context.Context, c clientdiscovery.DiscoveryInterface) (*catalog, error) {
+func read(ctx context.Context, c clientdiscovery.DiscoveryInterface, calling chan struct{}) (*catalog, error) {
 	if takesContexts(c) {
 		return readAll(ctx, c)
 	}
-	type answer struct {
-		catalog  *catalog
-		err      error
-		panicked any
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		var a answer
-		defer func() { answers <- a }()
-		defer catch(&a.panicked)
-		a.catalog, a.err = readAll(ctx, endingWith(ctx, c))
-	}()
 	select {
-	case a := <-answers:
-		if a.panicked != nil {
-			panic(a.panicked)
-		}
-		return a.catalog, a.err
+	case calling <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	var found *catalog
+	var err error
+	ended := inBackground(func() {
+		defer func() { <-calling }()
+		found, err = readAll(ctx, endingWith(ctx, c))
+	})
+	select {
+	case panicked := <-ended:
+		if panicked != nil {
+			panic(panicked)
+		}
+		return found, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// inBackground calls f in a goroutine. The channel receives nil when f has returned, or what it panicked with.
+func inBackground(f func()) <-chan any {
+	ended := make(chan any, 1)
+	go func() {
+		var panicked any = "the client called runtime.Goexit"
+		defer func() {
+			if p := recover(); p != nil {
+				panicked = p
+			}
+			ended <- panicked
+		}()
+		f()
+		panicked = nil
+	}()
+	return ended
 }
 
 func readAll(ctx context.Context, c clientdiscovery.DiscoveryInterface) (*catalog, error) {
@@ -131,42 +149,33 @@ func version(ctx context.Context, c clientdiscovery.DiscoveryInterface, gv strin
 func versions(
 	ctx context.Context, c clientdiscovery.DiscoveryInterface, groups []metav1.APIGroup,
 ) (documents, causes) {
-	var (
-		all      sync.WaitGroup
-		mu       sync.Mutex
-		read     = documents{}
-		failed   = causes{}
-		panicked any
-	)
+	type answer struct {
+		gv    schema.GroupVersion
+		list  *metav1.APIResourceList
+		err   error
+		ended <-chan any
+	}
+	var answers []*answer
 	for _, g := range groups {
 		for _, v := range g.Versions {
-			gv := schema.GroupVersion{Group: g.Name, Version: v.Version}
-			all.Go(func() {
-				var p any
-				var list *metav1.APIResourceList
-				var err error
-				defer func() {
-					mu.Lock()
-					defer mu.Unlock()
-					panicked = cmp.Or(panicked, p)
-					if err != nil {
-						failed[gv] = err
-					}
-					if list != nil { // with an error it is a part of the list
-						read[gv] = list
-					}
-				}()
-				defer catch(&p)
-				list, err = version(ctx, c, gv.String())
-			})
+			a := &answer{gv: schema.GroupVersion{Group: g.Name, Version: v.Version}}
+			a.ended = inBackground(func() { a.list, a.err = version(ctx, c, a.gv.String()) })
+			answers = append(answers, a)
 		}
 	}
-	all.Wait()
+	var panicked any
+	read, failed := documents{}, causes{}
+	for _, a := range answers {
+		panicked = cmp.Or(<-a.ended, panicked)
+		if a.err != nil {
+			failed[a.gv] = a.err
+		}
+		if a.list != nil { // with an error it is a part of the list
+			read[a.gv] = a.list
+		}
+	}
 	if panicked != nil {
 		panic(panicked)
 	}
 	return read, failed
 }
-
-// catch, deferred, receives a panic, so that another goroutine can panic with it.
-func catch(panicked *any) { *panicked = recover() }

@@ -19,6 +19,7 @@ import (
 // calls share polls of the server, and at most one poll runs at a time.
 type Resolver struct {
 	client   clientdiscovery.DiscoveryInterface
+	calling  chan struct{} // see read
 	cacheFor time.Duration
 
 	mu       sync.Mutex
@@ -42,6 +43,7 @@ func NewResolver(c clientdiscovery.DiscoveryInterface, cacheFor time.Duration) *
 	}
 	return &Resolver{
 		client: checked(c), cacheFor: cmp.Or(cacheFor, time.Minute), updated: make(chan struct{}),
+		calling: make(chan struct{}, 1),
 	}
 }
 
@@ -72,10 +74,10 @@ func (r *Resolver) check() error {
 // read, so it may return a type that has been removed meanwhile. It never reuses an error: before it returns
 // [*NotFoundError], [*AmbiguousError] or [*UnavailableError], it polls the server again.
 //
-// When ctx ends, Resolve returns the cause of ctx at once. (A call of a client that takes no
-// context goes on in the background. Clients of client-go before 0.37 take none, but their requests end with ctx; only
-// a wait for a Retry-After goes on.) A shared poll runs with the
-// ctx of one of its callers; if that ctx ends, another caller polls again.
+// When ctx ends, Resolve returns the cause of ctx at once. (A call of a client that takes no context goes on in the
+// background, and the next poll waits for it. Clients of client-go before 0.37 take none, but their requests end with
+// ctx; only a wait for a Retry-After goes on.) A shared poll runs with the ctx of one of its callers; if that ctx ends,
+// another caller polls again.
 func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
 	if err := r.check(); err != nil {
 		return gvr.Resource{}, err
