@@ -3,6 +3,7 @@ package mux
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -126,31 +127,38 @@ func (r *activeRun) launch(ctx context.Context, g *group) {
 		if predecessor != nil {
 			<-predecessor // it has the same prefix, and is ending
 		}
-		err := g.run(ctx)
-		r.sources.mu.Lock()
-		defer r.sources.mu.Unlock()
-		if err != nil && ctx.Err() == nil {
-			r.err = cmp.Or(r.err, err)
-			r.sources.backlog.notify()
-		}
-		stop(nil)
-		g.stop = nil
-		close(done)
+		g.run(ctx, func(err error) {
+			r.sources.mu.Lock()
+			defer r.sources.mu.Unlock()
+			if err != nil && ctx.Err() == nil {
+				r.err = cmp.Or(r.err, err)
+				r.sources.backlog.notify()
+			}
+			stop(nil)
+			g.stop = nil
+			close(done)
+		})
 	})
 }
 
-// run calls the function. A panic is an error.
-func (g *group) run(ctx context.Context) (err error) {
+// run calls the function, and then end with its error. A panic is one, and so is the end of the goroutine.
+func (g *group) run(ctx context.Context, end func(error)) {
+	var err error
+	returned := false
 	defer func() {
-		if p := recover(); p != nil {
+		if !returned {
+			p := cmp.Or[any](recover(), errors.New("runtime.Goexit ended the goroutine of the follower"))
 			err = &stream.PanicError{Where: g.Prefix, Value: p, Stack: debug.Stack()}
 		}
+		end(err)
 	}()
-	return g.Run(ctx)
+	err = g.Run(ctx)
+	returned = true
 }
 
 // PrefixOf returns follow.Options.Prefix of the follower whose source an event is from. Where each cluster has one, it
-// says of which cluster the event is, and Event.Resource of which resource. It is empty for other events.
+// says of which cluster the event is, and Event.Resource of which resource. It is empty for other events, also for those
+// of a Mux that is itself a source of the Mux which has delivered them.
 func PrefixOf(ev stream.Event) string {
 	e := ev.Envelope(friend.Access{})
 	return e.Source[:e.Prefix]

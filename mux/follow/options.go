@@ -2,6 +2,7 @@ package follow
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime/debug"
@@ -63,17 +64,21 @@ func (c *common) report(s ResourceStatus) {
 	if c.options.StatusChanged == nil {
 		return
 	}
+	returned := false
 	defer func() {
-		if p := recover(); p != nil {
-			where := c.prefixed(cmp.Or(s.Resource.GroupResource().String(), s.Ref.String()))
-			err := &stream.PanicError{Where: where, Value: p, Stack: debug.Stack()}
-			select {
-			case c.panicked <- fmt.Errorf("follow: Options.StatusChanged for %s: %w", err.Where, err):
-			default: // the run ends already
-			}
+		if returned {
+			return
+		}
+		p := cmp.Or[any](recover(), errors.New("runtime.Goexit ended the goroutine"))
+		where := c.prefixed(cmp.Or(s.Resource.GroupResource().String(), s.Ref.String()))
+		err := &stream.PanicError{Where: where, Value: p, Stack: debug.Stack()}
+		select {
+		case c.panicked <- fmt.Errorf("follow: Options.StatusChanged for %s: %w", err.Where, err):
+		default: // the run ends already
 		}
 	}()
 	c.options.StatusChanged(s)
+	returned = true
 }
 
 // source returns how r is watched.
