@@ -392,7 +392,8 @@ func TestIntoRefuses(t *testing.T) {
 			{follow.Options{Into: taken.m, Prefix: "x", Mux: mux.Options{BufferEvents: 1}}, "Mux",
 				"options of a new Mux"},
 			{follow.Options{Into: zero, Prefix: "x"}, "Mux", "a Mux that was not made"},
-			{follow.Options{Into: taken.m, Prefix: "a/b"}, "", "a prefix may have any characters"},
+			{follow.Options{Into: taken.m, Prefix: "a/b"}, "", "a prefix may have slashes"},
+			{follow.Options{Into: taken.m, Prefix: " \n\xff"}, "", "and any other characters"},
 		}
 		for _, tt := range tests {
 			dc, err := discovery.NewClient(srv.Config())
@@ -403,6 +404,9 @@ func TestIntoRefuses(t *testing.T) {
 			bad := &stream.OptionsError{}
 			if errors.As(err, &bad); bad.Field != tt.field || (err == nil) != (tt.field == "") {
 				t.Errorf("%s: the error is %v, want one of %q", tt.why, err, tt.field)
+			}
+			if tt.why == "no prefix" && !strings.Contains(err.Error(), "invalid Prefix: must not be missing") {
+				t.Errorf("%s: the error is %v", tt.why, err)
 			}
 		}
 		bad := &stream.OptionsError{}

@@ -2,6 +2,7 @@ package follow
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/wait"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -20,8 +22,12 @@ type custom struct {
 	mu      sync.Mutex
 	names   map[string]bool                     // as they were last, also while they can't be watched
 	waiting map[schema.GroupResource]*candidate // without a definition
-	status  ResourceStatus                      // of the definitions: Starting, Watching, Forbidden or Gone
+	status  ResourceStatus                      // of the definitions, after a run as it was last
 }
+
+// maxStarting is how long the definitions may be Starting. Then they are Failing, and Options.UntilSynced does not wait
+// for them.
+const maxStarting = time.Minute
 
 // candidate is a resource that is served and selected.
 type candidate struct {
@@ -31,12 +37,12 @@ type candidate struct {
 
 func newCustom(report func(ResourceStatus)) *custom {
 	c := &custom{report: report}
-	c.reset()
+	c.begin()
 	return c
 }
 
-// reset prepares for a run of the Mux.
-func (c *custom) reset() {
+// begin begins a run of the Mux.
+func (c *custom) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = map[schema.GroupResource]*candidate{}
@@ -105,31 +111,50 @@ func (c *custom) watcher(client dynamic.Interface, changed func(names []string))
 }
 
 // handleState handles a state of the watch. One that the Stream leaves by itself matters only before the definitions
-// are known.
+// are known: it is why they are not.
 func (c *custom) handleState(st stream.Status) {
-	state := Starting
-	switch {
-	case st.State == stream.Forbidden:
-		state = Forbidden
-	case st.State == stream.Gone:
-		state = Gone
-	case st.State == stream.Stopped, st.Cause == nil, c.get().State != Starting:
+	if st.State == stream.Stopped || st.Cause == nil {
 		return
 	}
-	c.setState(state, st.Cause)
+	c.change(func(now *ResourceStatus) {
+		switch {
+		case st.State == stream.Forbidden:
+			now.State, now.Cause = Forbidden, st.Cause
+		case st.State == stream.Gone:
+			now.State, now.Cause = Gone, st.Cause
+		case now.State == Starting, now.State == Failing:
+			now.Cause = st.Cause
+		}
+	})
 }
 
-// setState sets the state of the definitions, and reports what is wrong, or no longer is.
-func (c *custom) setState(state State, cause error) {
+// limit makes the definitions Failing once they have been Starting for maxStarting.
+func (c *custom) limit(ctx context.Context) {
+	if !wait.Sleep(ctx, maxStarting, nil) {
+		return
+	}
+	c.change(func(now *ResourceStatus) {
+		if now.State != Starting {
+			return
+		}
+		now.State = Failing
+		if now.Cause == nil {
+			now.Cause = fmt.Errorf("the server has not sent all definitions within %v", maxStarting)
+		}
+	})
+}
+
+// change changes the status of the definitions, and reports what is wrong, or no longer is.
+func (c *custom) change(set func(*ResourceStatus)) {
 	c.mu.Lock()
 	before := c.status.State
-	if state != before {
-		c.status.State, c.status.Since = state, time.Now()
+	set(&c.status)
+	if c.status.State != before {
+		c.status.Since = time.Now()
 	}
-	c.status.Cause = cause
 	status := c.status
 	c.mu.Unlock()
-	if state != before && (state != Watching || before != Starting) {
+	if status.State != before && (status.State != Watching || before != Starting) {
 		c.report(status)
 	}
 }
@@ -151,5 +176,5 @@ func (f *follower) define(ctx context.Context, names []string) {
 		}
 	}
 	f.attaching.Unlock()
-	f.custom.setState(Watching, nil)
+	f.custom.change(func(now *ResourceStatus) { now.State, now.Cause = Watching, nil })
 }

@@ -146,29 +146,37 @@ func TestCustomFollowsDefinitions(t *testing.T) {
 	})
 }
 
-// Without the right to watch the definitions, or where they are not served, nothing is custom, and a status says so.
+// Without the right to watch the definitions, where they are not served, and while the server fails, nothing is custom,
+// and a status says so, also after the run. A run until synced waits for none of that longer than about a minute.
 func TestCustomWithoutDefinitionsHasAStatus(t *testing.T) {
-	tests := []struct {
-		script  string
-		do      []string // at the beginning
-		state   follow.State
-		is      func(error) bool
-		reports []string // of the definitions; those of a recovery included
-		ends    bool     // a run until synced
-		why     string
-	}{
-		{"", []string{"customresourcedefinitions forbid all"}, follow.Forbidden, apierrors.IsForbidden,
-			[]string{"Forbidden", "Watching"}, true, "the right is missing"},
-		{"", []string{"customresourcedefinitions forbid watch"}, follow.Forbidden, apierrors.IsForbidden,
-			[]string{"Forbidden", "Watching"}, true, "the right to watch is missing"},
-		{"", []string{"customresourcedefinitions delete crd"}, follow.Gone, apierrors.IsNotFound,
-			[]string{"Gone", "Watching"}, true, "the server has no definitions"},
-		{"customresourcedefinitions initial *: 500\ncustomresourcedefinitions list *: 500", nil, follow.Starting,
-			apierrors.IsInternalError, nil, false, "the server fails: the Stream goes on"},
-		{"customresourcedefinitions initial *: 401\ncustomresourcedefinitions list *: 401", nil, follow.Starting,
-			apierrors.IsUnauthorized, nil, false, "the token is bad"},
-	}
 	const key = "customresourcedefinitions.apiextensions.k8s.io"
+	fails := func(how string) string {
+		return "customresourcedefinitions initial *: " + how + "\ncustomresourcedefinitions list *: " + how
+	}
+	anyError := func(err error) bool { return err != nil }
+	const soon, late = 5 * time.Second, 62 * time.Second
+	tests := []struct {
+		script string
+		do     []string // at the beginning
+		state  follow.State
+		is     func(error) bool
+		within time.Duration
+		why    string
+	}{
+		{"", []string{"customresourcedefinitions forbid all"}, follow.Forbidden, apierrors.IsForbidden, soon,
+			"the right is missing"},
+		{"", []string{"customresourcedefinitions forbid watch"}, follow.Forbidden, apierrors.IsForbidden, soon,
+			"the right to watch is missing"},
+		{"", []string{"customresourcedefinitions delete crd"}, follow.Gone, apierrors.IsNotFound, soon,
+			"the server has no definitions"},
+		{fails("500"), nil, follow.Failing, apierrors.IsInternalError, late, "the server fails: the Stream goes on"},
+		{fails("503"), nil, follow.Failing, apierrors.IsServiceUnavailable, late, "the server is overloaded"},
+		{fails("401"), nil, follow.Failing, apierrors.IsUnauthorized, late, "the token is bad"},
+		{fails("405"), nil, follow.Failing, apierrors.IsMethodNotSupported, late, "the server refuses"},
+		{fails("refuse"), nil, follow.Failing, anyError, late, "nothing listens"},
+		{fails("hang"), nil, follow.Failing, anyError, late, "the server does not answer"},
+		{fails("slow 2m"), nil, follow.Failing, anyError, late, "the server answers too late"},
+	}
 	for _, tt := range tests {
 		for _, untilSynced := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -177,27 +185,51 @@ func TestCustomWithoutDefinitionsHasAStatus(t *testing.T) {
 				f.apply(tt.script)
 				f.do(tt.do...)
 				f.start(t.Context())
-				time.Sleep(time.Minute)
-				ended := len(f.ended) > 0
-				if ended != (untilSynced && tt.ends) || len(f.take()) > 0 {
+				check := func(when string) {
+					t.Helper()
+					st := f.m.Status().Resources
+					if len(st) != 1 || st[0].Resource.GroupResource().String() != key || st[0].State != tt.state ||
+						!tt.is(st[0].Cause) {
+						t.Errorf("%s, %s: the status is %+v, want %s", tt.why, when, st, tt.state)
+					}
+				}
+				time.Sleep(tt.within)
+				check("during the run")
+				if ended := len(f.ended) > 0; ended != untilSynced || len(f.take()) > 0 {
 					t.Errorf("%s: UntilSynced is %t, and the run has ended: %t", tt.why, untilSynced, ended)
 				}
-				st := f.m.Status().Resources
-				if ended { // then nothing is known of the next run
-					return
-				}
-				if len(st) != 1 || st[0].Resource.GroupResource().String() != key || st[0].State != tt.state ||
-					!tt.is(st[0].Cause) {
-					t.Errorf("%s: the status is %+v, want %s", tt.why, st, tt.state)
+				if untilSynced {
+					if err := <-f.ended; err != nil {
+						t.Errorf("%s: the run ends with %v", tt.why, err)
+					}
+					time.Sleep(time.Hour)
+					check("long after the run")
+					f.start(t.Context()) // as the first run was: it begins anew
+					time.Sleep(tt.within)
+					check("in the second run")
+					if err := f.end(tt.why); err != nil {
+						t.Error(err)
+					}
+					f.start(t.Context())
 				}
 				f.do("heal", "customresourcedefinitions allow", "customresourcedefinitions create crd")
 				srv.Put(crds, "", "robots.example.com")
-				time.Sleep(time.Minute)
+				time.Sleep(3 * time.Minute)
 				if got := f.take(); len(got) != 1 || !strings.HasPrefix(got[0], "robots.example.com SYNCED") {
 					t.Errorf("%s: afterwards %q was delivered, want SYNCED of robots", tt.why, got)
 				}
-				if st := f.m.Status().Resources; !untilSynced && (len(st) != 1 || st[0].State != follow.Watching) {
-					t.Errorf("%s: afterwards the status is %+v", tt.why, st)
+				if untilSynced {
+					if err := f.end(tt.why); err != nil {
+						t.Error(err)
+					}
+				}
+				if diff := cmp.Diff([]string{"robots.example.com"}, f.watched()); diff != "" ||
+					len(f.m.Status().Resources) != 1 {
+					t.Errorf("%s: afterwards the status is %+v (-want +got):\n%s", tt.why, f.m.Status().Resources, diff)
+				}
+				want := []string{string(tt.state), "Watching"}
+				if untilSynced { // the third run begins with Starting, and is never wrong
+					want = []string{string(tt.state), string(tt.state)}
 				}
 				var reports []string
 				for _, line := range f.states {
@@ -205,11 +237,14 @@ func TestCustomWithoutDefinitionsHasAStatus(t *testing.T) {
 						reports = append(reports, state)
 					}
 				}
-				if diff := cmp.Diff(tt.reports, reports); diff != "" {
+				if diff := cmp.Diff(want, reports); diff != "" {
 					t.Errorf("%s: StatusChanged (-want +got):\n%s", tt.why, diff)
 				}
-				f.m.Stop()
-				<-f.ended
+				if !untilSynced {
+					if err := f.stop(); err != nil {
+						t.Error(err)
+					}
+				}
 			})
 		}
 	}

@@ -140,6 +140,8 @@ func (f *follower) run(ctx context.Context) error {
 	f.mu.Unlock()
 	types := newTypeWatcher(f.resolver, f.client)
 	if f.custom != nil {
+		f.custom.begin()
+		running.Go(func() { f.custom.limit(ctx) })
 		types.definitions = f.custom.watcher(f.client, func(names []string) { f.define(ctx, names) })
 	}
 	running.Go(func() { types.run(ctx) })
@@ -190,9 +192,6 @@ func (f *follower) reset() {
 	defer f.mu.Unlock()
 	f.found.complete = false
 	clear(f.letGo)
-	if f.custom != nil {
-		f.custom.reset()
-	}
 	for _, s := range f.followed {
 		s.reset()
 	}

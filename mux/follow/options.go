@@ -23,7 +23,8 @@ type Options struct {
 	// sources. Nil means a new Mux.
 	Into *mux.Mux
 	// Prefix and a slash begin the key of each source in Into: "eu/widgets.example.com". mux.PrefixOf returns the
-	// Prefix of an event. It must be set with Into, only then, and differ from those of the other followers of Into.
+	// Prefix of an event. With Into, Prefix may be any text that is not empty, with slashes too, but not the Prefix of
+	// another follower of Into, or the key of a source. Without Into, Prefix must be empty.
 	Prefix string
 	// Source returns how a resource is watched, and how its runs go. Several goroutines may call it at once.
 	// Options.Namespaces, Run.Until and Run.Key must be zero. Run.Start must be zero or Now, and applies only to
@@ -33,10 +34,15 @@ type Options struct {
 	//
 	// With Into, each follower needs its own Run.Checkpoint: a Tracker, and its Store, serve one cluster.
 	Source func(gvr.Resource) (stream.Options, stream.Run)
-	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not wait for
+	// UntilSynced ends the run when everything that is served and may be watched is SYNCED. It does not wait for single
 	// APIs that do not answer (Status.Discovery), or for resources that are Gone or Failing. It waits at most about
-	// a minute for rights that can't be checked. With Into, the run ends when this is so for all followers of Into, and
-	// not at all if one of them has no UntilSynced.
+	// a minute for rights that can't be checked, and for the definitions of Selection.Custom.
+	//
+	// It waits for a resource as long as its server fails, unless Source has a stream.Requests.GiveUpAfter, and until
+	// discovery has succeeded once: while the whole server does not answer, or denies discovery, it is not known what
+	// there is to wait for. Only the end of ctx bounds that: its cause is the error of the run, and Status.Discovery,
+	// also afterwards, says why. With Into, the run ends when all followers of Into have nothing left to wait for, so
+	// one cluster that does not answer delays it, and one follower without UntilSynced prevents it.
 	UntilSynced bool
 	// StatusChanged is called when the state or the namespaces of a resource change, perhaps by several goroutines at
 	// once. It must return quickly and must not call the Mux. A panic ends the run with an error that wraps a
@@ -52,7 +58,7 @@ func (o *Options) mux() (*mux.Mux, error) {
 	case o.Into == nil:
 		return mux.New(&o.Mux)
 	case o.Prefix == "":
-		return nil, invalid.New("Prefix", "", "must be set with Into, such as the name of the cluster")
+		return nil, invalid.New("Prefix", "", "must not be missing with Into: set it to the name of the cluster, for example")
 	case !reflect.ValueOf(o.Mux).IsZero():
 		return nil, invalid.New("Mux", "", "must be zero with Into, which has its own options")
 	}

@@ -30,10 +30,13 @@ type Selection struct {
 	// NoDefaultExclude leaves out the defaults of Excluded.
 	NoDefaultExclude bool
 	// Custom leaves out, of what Categories and patterns select, all that no CustomResourceDefinition defines: built-in
-	// resources and those of aggregated APIs. With the pattern "*" all custom resources are followed. It needs the
-	// rights to list and watch customresourcedefinitions.apiextensions.k8s.io. While these can't be watched, what they
-	// were last counts, which is nothing at the beginning: Status.Resources then has them as Starting, Forbidden or
-	// Gone, with the cause, and StatusChanged receives that.
+	// resources and those of aggregated APIs. With the pattern "*" all custom resources are followed. A definition that
+	// is not Established has no status: its resource is followed once it is served.
+	//
+	// Custom needs the rights to list and watch customresourcedefinitions.apiextensions.k8s.io. If the definitions can't
+	// be watched, the ones that were known last count, which are none in the first run until all have been read.
+	// Status.Resources then has customresourcedefinitions as Starting (for a minute at most), Failing, Forbidden or
+	// Gone, with the cause, also after the run. StatusChanged receives each of these but Starting.
 	Custom bool
 
 	// Namespaces to watch. Empty means all. If it is set, cluster-scoped resources are followed only if Resources

@@ -1,13 +1,17 @@
 package follow_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
 	"github.com/gvrwatch/gvrwatch/mux"
@@ -147,6 +151,68 @@ func TestUntilSyncedEndsOnceNothingIsPending(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// While nothing is known of what is served, a run until synced goes on, with a status that says why, until ctx ends:
+// without an error, nothing would tell it from the run of an empty server.
+func TestUntilSyncedWaitsForDiscovery(t *testing.T) {
+	tests := []struct{ script, why string }{
+		{"any *: 503", "the server is overloaded"},
+		{"any *: refuse", "nothing listens"},
+		{"any *: hang", "the server does not answer"},
+		{"discovery *: 503", "discovery alone fails"},
+		{"discovery *: hang", "discovery alone does not answer"},
+	}
+	for _, tt := range tests {
+		for _, sel := range []follow.Selection{{Resources: []string{"*"}}, allCustom} {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFollower(t, newCRDServer([]gvr.Resource{robots}), sel, &follow.Options{UntilSynced: true})
+				f.apply(tt.script)
+				enough := errors.New("enough")
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, enough)
+				defer cancel()
+				f.start(ctx)
+				check := func(when string) {
+					t.Helper()
+					if bad := (*discovery.UnavailableError)(nil); !errors.As(f.m.Status().Discovery, &bad) {
+						t.Errorf("%s, %s: Status.Discovery is %v", tt.why, when, f.m.Status().Discovery)
+					}
+				}
+				time.Sleep(time.Minute)
+				check("during the run")
+				if err := <-f.ended; err != enough || time.Since(f.began) != 5*time.Minute || len(f.take()) > 0 {
+					t.Errorf("%s: the run has ended with %v after %v", tt.why, err, time.Since(f.began))
+				}
+				check("after the run")
+				f.do("heal")
+				f.start(t.Context())
+				if err := f.end(tt.why); err != nil || len(f.take()) == 0 || f.m.Status().Discovery != nil {
+					t.Errorf("%s: then the run ended with %v, and Status is %+v", tt.why, err, f.m.Status())
+				}
+			})
+		}
+	}
+}
+
+// A resource whose server fails is waited for, unless Source bounds that.
+func TestUntilSyncedWaitsForAFailingServer(t *testing.T) {
+	for _, giveUpAfter := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFollower(t, streamtest.NewServer(robots), follow.Selection{Resources: []string{"*"}},
+				&follow.Options{UntilSynced: true, Source: watchedWith(
+					stream.Options{Requests: stream.Requests{GiveUpAfter: giveUpAfter}}, stream.Run{})})
+			f.apply("robots initial *: 503\nrobots list *: 503")
+			f.start(t.Context())
+			time.Sleep(5 * time.Minute)
+			if ended := len(f.ended) > 0; ended != (giveUpAfter > 0) {
+				t.Errorf("with GiveUpAfter %v the run has ended: %t", giveUpAfter, ended)
+			}
+			f.do("heal")
+			if err := f.end("healed"); apierrors.IsServiceUnavailable(err) != (giveUpAfter > 0) {
+				t.Errorf("with GiveUpAfter %v the run ended with %v", giveUpAfter, err)
+			}
 		})
 	}
 }
