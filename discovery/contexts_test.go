@@ -107,7 +107,7 @@ func TestPollsOfClientsWithoutContexts(t *testing.T) {
 			}
 			res, err := r.Resolve(t.Context(), gadgets.Ref())
 			if took := time.Since(began); err != nil || res.Kind != "Gadget" || took != time.Hour {
-				t.Errorf("%s: then got %v, %v after %v, want Gadget when the client has returned", tt.why, res, err, took)
+				t.Errorf("%s: got %v, %v after %v, want Gadget once the client has returned", tt.why, res, err, took)
 			}
 		})
 	}

@@ -157,8 +157,8 @@ func (g *group) run(ctx context.Context, end func(error)) {
 }
 
 // PrefixOf returns follow.Options.Prefix of the follower whose source an event is from. Where each cluster has one, it
-// says of which cluster the event is, and Event.Resource of which resource. It is empty for other events, also for those
-// of a Mux that is itself a source of the Mux which has delivered them.
+// says of which cluster the event is, and Event.Resource of which resource. It is empty for other events, also if the
+// Mux of the follower is itself a source of the Mux that has delivered the event.
 func PrefixOf(ev stream.Event) string {
 	e := ev.Envelope(friend.Access{})
 	return e.Source[:e.Prefix]
