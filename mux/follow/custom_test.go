@@ -204,7 +204,7 @@ func TestCustomWithoutDefinitionsHasAStatus(t *testing.T) {
 					}
 					time.Sleep(time.Hour)
 					check("long after the run")
-					f.start(t.Context()) // as the first run was: it begins anew
+					f.start(t.Context()) // which begins as the first one did
 					time.Sleep(tt.within)
 					check("in the second run")
 					if err := f.end(tt.why); err != nil {

@@ -6,8 +6,9 @@
 //	m, err := c.Follow(follow.Selection{Resources: []string{"*.example.com"}}, nil)
 //	for ev, err := range m.Events(ctx) { // ev.Resource says of which resource it is
 //
-// What may not be watched causes no event and no error: Options.StatusChanged and [Mux.Status] say so. Nor does a server
-// that does not answer: [Status].Discovery says so, and discovery.Resolver.Changes reports when that begins and ends.
+// What may not be watched causes no event and no error: Options.StatusChanged and [Mux.Status] say so. Nor does a
+// server that does not answer: [Status].Discovery says so, and discovery.Resolver.Changes reports when that begins and
+// ends.
 //
 // Each resource is one source, with the key "widgets.example.com", whatever its version. The sequence of a resource
 // goes on, without repeating an event or losing a deletion, when

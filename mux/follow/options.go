@@ -57,7 +57,8 @@ func (o *Options) mux() (*mux.Mux, error) {
 	case o.Into == nil:
 		return mux.New(&o.Mux)
 	case o.Prefix == "":
-		return nil, invalid.New("Prefix", "", "must not be missing with Into: set it to the name of the cluster, for example")
+		return nil, invalid.New("Prefix", "",
+			"must not be missing with Into: set it to the name of the cluster, for example")
 	case !reflect.ValueOf(o.Mux).IsZero():
 		return nil, invalid.New("Mux", "", "must be zero with Into, which has its own options")
 	}

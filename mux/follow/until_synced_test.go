@@ -156,7 +156,7 @@ func TestUntilSyncedEndsOnceNothingIsPending(t *testing.T) {
 }
 
 // While nothing is known of what is served, a run until synced goes on, with a status that says why, until ctx ends:
-// without an error, nothing would tell it from the run of an empty server.
+// without an error, it would look like the run of an empty server.
 func TestUntilSyncedWaitsForDiscovery(t *testing.T) {
 	tests := []struct{ script, why string }{
 		{"any *: 503", "the server is overloaded"},
