@@ -33,8 +33,8 @@ type Selection struct {
 	// resources and those of aggregated APIs. With the pattern "*" all custom resources are followed. A definition
 	// that is not Established has no status: its resource is followed once it is served.
 	//
-	// Custom needs the rights to list and watch customresourcedefinitions.apiextensions.k8s.io. If the definitions can't
-	// be watched, the ones that were known last count, which are none in the first run until all have been read.
+	// Custom needs the rights to list and watch customresourcedefinitions.apiextensions.k8s.io. If the definitions
+	// can't be watched, the ones that were known last count, which are none in the first run until all have been read.
 	// Status.Resources then has customresourcedefinitions as Starting (for a minute at most), Failing, Forbidden or
 	// Gone, with the cause, also after the run. StatusChanged receives each of these but Starting.
 	Custom bool
