@@ -30,8 +30,8 @@ type Selection struct {
 	// NoDefaultExclude leaves out the defaults of Excluded.
 	NoDefaultExclude bool
 	// Custom leaves out, of what Categories and patterns select, all that no CustomResourceDefinition defines: built-in
-	// resources and those of aggregated APIs. With the pattern "*" all custom resources are followed. A definition that
-	// is not Established has no status: its resource is followed once it is served.
+	// resources and those of aggregated APIs. With the pattern "*" all custom resources are followed. A definition
+	// that is not Established has no status: its resource is followed once it is served.
 	//
 	// Custom needs the rights to list and watch customresourcedefinitions.apiextensions.k8s.io. If the definitions
 	// can't be watched, the ones that were known last count, which are none in the first run until all have been read.
