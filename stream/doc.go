@@ -83,8 +83,15 @@
 //
 // # Clients
 //
-// A Stream accepts any dynamic.Interface; [NewClient] returns one made for watching. The Stream recognizes client-go's
-// dynamic fake, unless it is wrapped in another type, and copes with its lack of resourceVersions and history.
+// A Stream accepts any dynamic.Interface; [NewClient] returns one made for watching. The Stream recognizes
+// client-go's dynamic fake, unless it is wrapped in another type, and copes with its lack of resourceVersions and
+// history.
+//
+// On a fake the Stream lists, opens the watch, and only then delivers what was listed, so that it delivers whatever
+// the loop body changes. What another goroutine deletes between the two requests is lost, and with client-go before
+// 0.36 also what it creates or updates there: it has to wait for an event first or, with several namespaces, for
+// SYNCED. The fake panics in whoever changes an object while 100 events of its watch are unread, as in a loop body
+// that makes more than 100 changes.
 //
 // # Errors
 //

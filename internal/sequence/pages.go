@@ -43,6 +43,21 @@ func (p *pageSizes) resize(most int, err error) bool {
 	return false
 }
 
+// list reads a page.
+func (w *Worker) list(ctx context.Context, s protocol.Listing, m protocol.Memory) protocol.Input {
+	in := w.pacing.request(ctx, m, false, func() (protocol.Input, time.Duration) {
+		return w.requests.list(ctx, s.Token(), w.pacing.timeout(pageTimeout, m.Failures()))
+	})
+	if page, ok := in.(protocol.Page); ok {
+		page.Duplicate = w.delivery.notePage(s.Token() == "")
+		if s.Token() == "" && protocol.Before(page.Version, m.Version()) {
+			page.Below = w.delivery.isBelow()
+		}
+		in = page
+	}
+	return in
+}
+
 // pageAhead is a page that is read while the page before it is delivered.
 type pageAhead struct {
 	cancel context.CancelFunc

@@ -53,6 +53,7 @@ type requests struct {
 	knows    func(namespace, name []byte) bool // whether the index has an object of a name
 	buffered func() bool                       // whether events may wait for the caller: see client.Hints
 	watch    *connection                       // nil while no watch is open
+	early    *attempt                          // to open watch; nil unless connectEarly has made it
 	ahead    *pageAhead                        // nil if no page is read ahead
 	pages    pageSizes
 }
@@ -177,6 +178,17 @@ func (r *requests) connect(
 	ctx context.Context, version string, initial bool, timeout time.Duration,
 ) (protocol.Input, time.Duration) {
 	r.pages = pageSizes{}
+	if early := r.early; early != nil {
+		r.early = nil
+		return early.result, early.took
+	}
+	return r.send(ctx, version, initial, timeout)
+}
+
+// send requests a watch.
+func (r *requests) send(
+	ctx context.Context, version string, initial bool, timeout time.Duration,
+) (protocol.Input, time.Duration) {
 	t := r.scope.target
 	lifetime := t.Requests.WatchLifetime
 	if lifetime == 0 {
@@ -277,6 +289,7 @@ func (r *requests) restart() { r.pages = pageSizes{} }
 
 // disconnect ends the watch, if one is open.
 func (r *requests) disconnect() {
+	r.early = nil
 	if r.watch != nil {
 		hook(r.scope.target.Hooks.WatchClosed, r.watch.close())
 		r.watch = nil

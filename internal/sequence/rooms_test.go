@@ -27,6 +27,7 @@ var doors = map[string]string{
 	"report.objects":      "Index.Len",
 	"Target.Config":       "functions of the caller's options, and the errors that the caller sees",
 	"answer.err":          "an error",
+	"attempt.result":      "a value",
 	"answer.panicked":     "the value of a panic",
 	"health.cause":        "an error",
 	"Status.Cause":        "an error",

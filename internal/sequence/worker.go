@@ -38,6 +38,9 @@ func New(t *Target, r *Run, namespace string, d Door) *Worker {
 		progress = r.Session.Progress(namespace)
 		changed = func(v objects.Version, gone bool) { progress.Note(acks.Change{Version: v, Gone: gone}) }
 	}
+	if t.Fake {
+		d.Emit = w.readingAhead(d.Emit)
+	}
 	known := index.New(changed)
 	w.report.namespace, w.report.changed, w.report.objects = namespace, t.Hooks.StatusChanged, known.Len
 	w.requests = requests{
@@ -178,8 +181,12 @@ func (w *Worker) step(ctx context.Context, in protocol.Input, carry carryOut) er
 	w.noteHealth(in)
 	next, out := protocol.Step(w.state, in)
 	w.noteList(in, next)
-	switch next.(type) {
+	switch _, page := in.(protocol.Page); next.(type) {
 	case protocol.ReadingInitial, protocol.Streaming:
+	case protocol.Listing, protocol.Connecting:
+		if !page { // after a page only the watch of connectEarly is open
+			w.requests.disconnect()
+		}
 	default:
 		w.requests.disconnect()
 	}
@@ -213,17 +220,10 @@ func (w *Worker) perform(ctx context.Context, carry carryOut) (protocol.Input, e
 	m, _ := protocol.Recall(w.state)
 	switch s := w.state.(type) {
 	case protocol.Listing:
-		in := w.pacing.request(ctx, m, false, func() (protocol.Input, time.Duration) {
-			return w.requests.list(ctx, s.Token(), w.pacing.timeout(pageTimeout, m.Failures()))
-		})
-		if page, ok := in.(protocol.Page); ok {
-			page.Duplicate = w.delivery.notePage(s.Token() == "")
-			if s.Token() == "" && protocol.Before(page.Version, m.Version()) {
-				page.Below = w.delivery.isBelow()
-			}
-			in = page
+		if w.target.Fake {
+			return w.listAndConnect(ctx, s, m)
 		}
-		return in, nil
+		return w.list(ctx, s, m), nil
 	case protocol.Connecting:
 		return w.pacing.request(ctx, m, !s.Initial(), func() (protocol.Input, time.Duration) {
 			return w.requests.connect(ctx, m.Version(), s.Initial(), w.pacing.timeout(openTimeout, m.Failures()))
