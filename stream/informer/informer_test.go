@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gvrwatch/gvrwatch/internal/testing/bubbles"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/informer"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -213,7 +214,9 @@ func TestTransformErrors(t *testing.T) {
 
 func TestTransformMayReturnAnyType(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		i, err := informer.NewSharedIndexInformer(newStream(t, srv, nil), cache.SharedIndexInformerOptions{})
+		i, err := informer.NewSharedIndexInformer(newStream(t, srv, nil), cache.SharedIndexInformerOptions{
+			ResyncPeriod: bubbles.NoResync,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +363,9 @@ func TestBookmarksMoveTheVersion(t *testing.T) {
 // client-go's informer has no map to add to, unless its options have one.
 func TestIndexersThatAreAddedLater(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		i, err := informer.NewSharedIndexInformer(newStream(t, srv, nil), cache.SharedIndexInformerOptions{})
+		i, err := informer.NewSharedIndexInformer(newStream(t, srv, nil), cache.SharedIndexInformerOptions{
+			ResyncPeriod: bubbles.NoResync,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

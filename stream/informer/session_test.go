@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/testing/bubbles"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/informer"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -55,7 +56,7 @@ func TestListWithoutAVersion(t *testing.T) {
 	})
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) { // client-go's informer
 		s := newStream(t, srv, &both)
-		i := cache.NewSharedIndexInformer(informer.NewListerWatcher(s), &unstructured.Unstructured{}, 0, nil)
+		i := cache.NewSharedIndexInformer(informer.NewListerWatcher(s), &unstructured.Unstructured{}, bubbles.NoResync, nil)
 		stop, done := make(chan struct{}), make(chan struct{})
 		go func() { defer close(done); i.Run(stop) }()
 		time.Sleep(time.Second)
@@ -136,7 +137,7 @@ func TestListEndsAWatchThatNobodyHasStopped(t *testing.T) {
 	})
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) { // client-go's informer, which transforms such events twice
 		l := informer.NewListerWatcher(newStream(t, srv, nil))
-		i := cache.NewSharedIndexInformer(l, &unstructured.Unstructured{}, 0, nil)
+		i := cache.NewSharedIndexInformer(l, &unstructured.Unstructured{}, bubbles.NoResync, nil)
 		_ = i.SetTransform(func(obj any) (any, error) {
 			o := obj.(*unstructured.Unstructured)
 			if o.GetLabels()["transformed"] != "" {

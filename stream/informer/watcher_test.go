@@ -20,6 +20,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/testing/bubbles"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/informer"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -436,7 +437,7 @@ func TestReflector(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
 		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 		l := informer.NewListerWatcher(newStream(t, srv, nil))
-		r := cache.NewReflector(l, &unstructured.Unstructured{}, store, 0)
+		r := cache.NewReflector(l, &unstructured.Unstructured{}, store, bubbles.NoResync)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); r.RunWithContext(ctx) }()
