@@ -155,12 +155,15 @@ func TestListEndsAWatchThatNobodyHasStopped(t *testing.T) {
 	})
 }
 
-// A transform may take longer than the run of a plain List waits.
+// A transform may take longer than the run of a plain List waits. There is one object at a time, because client-go
+// before 0.36 locks its queue meanwhile: if the queue held another one, its reader would wait for the lock, and the time
+// of the bubble would stand still.
 func TestSlowTransform(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		remove(t, srv, "window")
 		r := start(t, newStream(t, srv, nil), func(i cache.SharedIndexInformer) {
 			_ = i.SetTransform(func(obj any) (any, error) {
-				time.Sleep(20 * time.Second)
+				time.Sleep(40 * time.Second)
 				return obj, nil
 			})
 		})
@@ -168,7 +171,7 @@ func TestSlowTransform(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		srv.Put(widgets, "shop", "roof")
 		time.Sleep(time.Minute)
-		if diff := cmp.Diff([]string{"add door 1", "add roof 1", "add window 1"}, sorted(r.take())); diff != "" {
+		if diff := cmp.Diff([]string{"add door 1", "add roof 1"}, r.take()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if n := snapshots(srv); n != 1 || len(r.errors()) != 0 {
