@@ -18,6 +18,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/bubbles"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/mux/follow"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -276,7 +277,9 @@ func readInformer(ctx context.Context, c dynamic.Interface, s setup, seen *seen)
 	if err != nil {
 		return err
 	}
-	i, err := informer.NewSharedIndexInformer(of, cache.SharedIndexInformerOptions{})
+	i, err := informer.NewSharedIndexInformer(of, cache.SharedIndexInformerOptions{
+		ResyncPeriod: bubbles.NoResync,
+	})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gvrwatch/gvrwatch/internal/testing/bubbles"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/informer"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -213,7 +214,9 @@ func TestTransformErrors(t *testing.T) {
 
 func TestTransformMayReturnAnyType(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		i, err := informer.NewSharedIndexInformer(newStream(t, srv, nil), cache.SharedIndexInformerOptions{})
+		i, err := informer.NewSharedIndexInformer(newStream(t, srv, nil), cache.SharedIndexInformerOptions{
+			ResyncPeriod: bubbles.NoResync,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,13 +317,15 @@ func TestListThatTheTransformRefuses(t *testing.T) {
 		srv.Put(widgets, "shop", "roof", "labels.bad=1")
 		outage(t, srv)
 		time.Sleep(5 * time.Minute)
-		if got, errs := r.take(), r.errors(); len(got) > 0 || len(errs) == 0 {
-			t.Errorf("handlers received %v, the error handler %v; want only errors", got, errs)
+		got, errs := r.take(), r.errors()
+		if len(got) > 1 || len(errs) == 0 { // client-go before 0.36 queues the deletion before it transforms the list
+			t.Errorf("handlers received %v, the error handler %v; want at most a deletion, and errors", got, errs)
 		}
 		remove(t, srv, "roof")
 		time.Sleep(5 * time.Minute)
+		got = append(got, r.take()...)
 		want := []string{"delete unknown door 1", "update window 1", "add door 2"}
-		if diff := cmp.Diff(want, r.take()); diff != "" {
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -360,7 +365,9 @@ func TestBookmarksMoveTheVersion(t *testing.T) {
 // client-go's informer has no map to add to, unless its options have one.
 func TestIndexersThatAreAddedLater(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		i, err := informer.NewSharedIndexInformer(newStream(t, srv, nil), cache.SharedIndexInformerOptions{})
+		i, err := informer.NewSharedIndexInformer(newStream(t, srv, nil), cache.SharedIndexInformerOptions{
+			ResyncPeriod: bubbles.NoResync,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

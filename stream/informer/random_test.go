@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/bubbles"
 	"github.com/gvrwatch/gvrwatch/internal/testing/scenario"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -52,7 +53,9 @@ func runRandom(t *testing.T, seed uint64) {
 			t.Fatal(err)
 		}
 	}
-	i, err := informer.NewSharedIndexInformer(newStream(t, s.Server, &options), cache.SharedIndexInformerOptions{})
+	i, err := informer.NewSharedIndexInformer(newStream(t, s.Server, &options), cache.SharedIndexInformerOptions{
+		ResyncPeriod: bubbles.NoResync,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/testing/bubbles"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/informer"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -55,7 +56,7 @@ func TestListWithoutAVersion(t *testing.T) {
 	})
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) { // client-go's informer
 		s := newStream(t, srv, &both)
-		i := cache.NewSharedIndexInformer(informer.NewListerWatcher(s), &unstructured.Unstructured{}, 0, nil)
+		i := cache.NewSharedIndexInformer(informer.NewListerWatcher(s), &unstructured.Unstructured{}, bubbles.NoResync, nil)
 		stop, done := make(chan struct{}), make(chan struct{})
 		go func() { defer close(done); i.Run(stop) }()
 		time.Sleep(time.Second)
@@ -136,7 +137,7 @@ func TestListEndsAWatchThatNobodyHasStopped(t *testing.T) {
 	})
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) { // client-go's informer, which transforms such events twice
 		l := informer.NewListerWatcher(newStream(t, srv, nil))
-		i := cache.NewSharedIndexInformer(l, &unstructured.Unstructured{}, 0, nil)
+		i := cache.NewSharedIndexInformer(l, &unstructured.Unstructured{}, bubbles.NoResync, nil)
 		_ = i.SetTransform(func(obj any) (any, error) {
 			o := obj.(*unstructured.Unstructured)
 			if o.GetLabels()["transformed"] != "" {
@@ -154,12 +155,15 @@ func TestListEndsAWatchThatNobodyHasStopped(t *testing.T) {
 	})
 }
 
-// A transform may take longer than the run of a plain List waits.
+// A transform may take longer than the run of a plain List waits. There is one object at a time, because client-go
+// before 0.36 locks its queue meanwhile: if the queue held another one, its reader would wait for the lock, and the time
+// of the bubble would stand still.
 func TestSlowTransform(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		remove(t, srv, "window")
 		r := start(t, newStream(t, srv, nil), func(i cache.SharedIndexInformer) {
 			_ = i.SetTransform(func(obj any) (any, error) {
-				time.Sleep(20 * time.Second)
+				time.Sleep(40 * time.Second)
 				return obj, nil
 			})
 		})
@@ -167,7 +171,7 @@ func TestSlowTransform(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		srv.Put(widgets, "shop", "roof")
 		time.Sleep(time.Minute)
-		if diff := cmp.Diff([]string{"add door 1", "add roof 1", "add window 1"}, sorted(r.take())); diff != "" {
+		if diff := cmp.Diff([]string{"add door 1", "add roof 1"}, r.take()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if n := snapshots(srv); n != 1 || len(r.errors()) != 0 {

@@ -20,6 +20,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/internal/testing/bubbles"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/informer"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -252,14 +253,19 @@ func TestUntil(t *testing.T) {
 		if err != nil || text(*ev) != "ADDED wall" {
 			t.Errorf("Until: %v, %v", ev, err)
 		}
-		time.AfterFunc(time.Minute, func() { srv.Put(widgets, "shop", "gate") })
-		ev, err = watchtools.UntilWithSync(t.Context(), informer.NewListerWatcher(newStream(t, srv, nil)),
-			&unstructured.Unstructured{}, nil, named("gate"))
-		if err != nil || text(*ev) != "ADDED gate" {
-			t.Errorf("UntilWithSync: %v, %v", ev, err)
-		}
 		synctest.Wait()
 	})
+	// Outside a bubble, because UntilWithSync has no resync period: see bubbles.NoResync.
+	srv := streamtest.NewServer(widgets)
+	defer srv.Close()
+	synced := func(cache.Store) (bool, error) { srv.Put(widgets, "shop", "gate"); return false, nil }
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ev, err := watchtools.UntilWithSync(ctx, informer.NewListerWatcher(newStream(t, srv, nil)),
+		&unstructured.Unstructured{}, synced, named("gate"))
+	if err != nil || text(*ev) != "ADDED gate" {
+		t.Errorf("UntilWithSync: %v, %v", ev, err)
+	}
 }
 
 func TestListAndWatch(t *testing.T) {
@@ -436,7 +442,7 @@ func TestReflector(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
 		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 		l := informer.NewListerWatcher(newStream(t, srv, nil))
-		r := cache.NewReflector(l, &unstructured.Unstructured{}, store, 0)
+		r := cache.NewReflector(l, &unstructured.Unstructured{}, store, bubbles.NoResync)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); r.RunWithContext(ctx) }()

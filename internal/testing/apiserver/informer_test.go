@@ -18,6 +18,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/testing/apiserver"
+	"github.com/gvrwatch/gvrwatch/internal/testing/bubbles"
 )
 
 // Users often test client-go's informers.
@@ -38,7 +39,7 @@ func TestClientGosInformersWork(t *testing.T) {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
-				factory := dynamicinformer.NewDynamicSharedInformerFactory(srv.Client(), 0)
+				factory := dynamicinformer.NewDynamicSharedInformerFactory(srv.Client(), bubbles.NoResync)
 				informer := factory.ForResource(widgets.GroupVersionResource)
 				lister := informer.Lister()
 				factory.Start(ctx.Done())

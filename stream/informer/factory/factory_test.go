@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
+	"github.com/gvrwatch/gvrwatch/internal/testing/bubbles"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/informer/factory"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
@@ -61,7 +62,7 @@ func newFactory(t *testing.T, srv *streamtest.Server, resync time.Duration,
 func TestFactory(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
 		srv.Put(widgets, "home", "bed")
-		f := newFactory(t, srv, 0, nil)
+		f := newFactory(t, srv, bubbles.NoResync, nil)
 		i := f.ForResource(widgets.GroupVersionResource)
 		if i.Informer() != f.ForResource(widgets.GroupVersionResource).Informer() {
 			t.Error("ForResource returns another informer the second time")
@@ -101,7 +102,7 @@ func TestFactory(t *testing.T) {
 // Shutdown returns when all handlers have.
 func TestShutdownWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
-		f := newFactory(t, srv, 0, nil)
+		f := newFactory(t, srv, bubbles.NoResync, nil)
 		i := f.ForResource(widgets.GroupVersionResource).Informer()
 		busy := false
 		_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
@@ -151,7 +152,7 @@ func TestFactoryResyncs(t *testing.T) {
 func TestFactoryOfUnservedTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer()
-		f := newFactory(t, srv, 0, nil)
+		f := newFactory(t, srv, bubbles.NoResync, nil)
 		var (
 			mu   sync.Mutex
 			last error
@@ -203,7 +204,7 @@ func TestFakeClient(t *testing.T) {
 		}
 		c := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			map[schema.GroupVersionResource]string{widgets.GroupVersionResource: "WidgetList"}, object("door"))
-		f, err := factory.New(c, 0, nil)
+		f, err := factory.New(c, bubbles.NoResync, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +274,7 @@ func TestFactoryOptions(t *testing.T) {
 		srv.Put(widgets, "shop", "shelf", "labels.size=big")
 		namespaces := []string{"home"}
 		options := stream.Options{Namespaces: namespaces, LabelSelector: "size=big"}
-		f := newFactory(t, srv, 0, &options)
+		f := newFactory(t, srv, bubbles.NoResync, &options)
 		options.LabelSelector, namespaces[0] = "size=small", "shop" // the factory has copies
 		i := f.ForResource(widgets.GroupVersionResource).Informer()
 		stop := make(chan struct{})
@@ -294,7 +295,7 @@ func TestFactoryOfAClusterScopedType(t *testing.T) {
 		planets.Kind, planets.Resource, planets.Namespaced = "Planet", "planets", false
 		srv := streamtest.NewServer(planets)
 		srv.Put(planets, "", "mars")
-		f := newFactory(t, srv, 0, nil)
+		f := newFactory(t, srv, bubbles.NoResync, nil)
 		i := f.ForResource(planets.GroupVersionResource)
 		i.Informer()
 		stop := make(chan struct{})
@@ -342,7 +343,7 @@ func TestNewRefuses(t *testing.T) {
 func TestRefusedResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := streamtest.NewServer(widgets)
-		f := newFactory(t, srv, 0, nil)
+		f := newFactory(t, srv, bubbles.NoResync, nil)
 		none := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "a/b"}
 		var refused error
 		if err := f.ForResource(none).Informer().SetWatchErrorHandler(
