@@ -232,25 +232,39 @@ func TestUnmetOfMixedTargets(t *testing.T) {
 	}
 }
 
-// TestTargetOfAMuxNeedsItsNamespace: no object is one of a namespaced resource without a namespace.
-func TestTargetOfAMuxNeedsItsNamespace(t *testing.T) {
+// TestTargetOfAMuxThatCannotBe: no object is one of a namespaced resource without a namespace, or one of a
+// cluster-scoped resource with one. Otherwise a deletion that has not happened would count as done.
+func TestTargetOfAMuxThatCannotBe(t *testing.T) {
+	moons := resource("Moon", "moons")
+	moons.Namespaced, moons.Verbs = false, []string{"list", "watch"}
+	const clustered = "must not have a namespace, because its resource is cluster-scoped"
 	for _, tt := range []struct {
-		why, target string
-		resource    gvr.Resource
-		want        string
+		why, text string
+		target    condition.Target
+		resource  gvr.Resource
+		want      string
 	}{
-		{"namespaced", "door", widgets,
+		{"namespaced", "create", condition.Target{Resource: "widgets.example.com", Name: "door"}, widgets,
 			`invalid targets "widgets.example.com door": must have a namespace, because its resource is namespaced`},
-		{"every object", "", widgets, "met"},
-		{"a gvr.Resource of the program", "door", gvr.Resource{GroupVersionResource: widgets.GroupVersionResource},
+		{"every object", "create", condition.Target{Resource: "widgets.example.com"}, widgets, "met"},
+		{"a gvr.Resource of the program", "create", condition.Target{Resource: "widgets.example.com", Name: "door"},
+			gvr.Resource{GroupVersionResource: widgets.GroupVersionResource}, "waits"},
+		{"its objects may have namespaces", "create", target(widgets, "door"),
+			gvr.Resource{GroupVersionResource: widgets.GroupVersionResource}, "met"},
+		{"cluster-scoped", "delete", target(moons, "titan"), moons,
+			`invalid targets "moons.example.com shop/titan": ` + clustered},
+		{"every object of a namespace", "delete", target(moons, ""), moons,
+			`invalid targets "moons.example.com shop/*": ` + clustered},
+		{"of all resources", "delete", condition.Target{Namespace: "shop"}, moons, "met"},
+		{"without a namespace", "delete", condition.Target{Resource: "moons.example.com", Name: "titan"}, moons,
 			"waits"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			srv := streamtest.NewServer(widgets)
+			srv := streamtest.NewServer(widgets, moons)
 			srv.Put(widgets, "shop", "door")
+			srv.Put(moons, "", "titan")
 			m := must(mux.New(nil, must(stream.New(srv.Client(), tt.resource, nil))))
-			w := startWait(t.Context(), t, m,
-				condition.Target{For: condition.MustParse("create"), Resource: "widgets.example.com", Name: tt.target})
+			w := start(t.Context(), t, m, tt.text, tt.target)
 			if got := w.state(); !strings.HasSuffix(got, tt.want) {
 				t.Errorf("%s: %s, want %s", tt.why, got, tt.want)
 			}
