@@ -246,25 +246,25 @@ func TestConnectTo(t *testing.T) {
 	}
 	tests := []struct {
 		file, name string
-		host       string // or a part of the error
+		host       string // or how the error begins
 		token      string
 		why        string
 	}{
 		{full, "here", "https://here:1", "", "the current context by name"},
 		{full, "there", "https://there:2", filepath.Join(dir, "token"), "another one, and a path relative to the file"},
 		{full, "", "https://here:1", "", "no name: the current context"},
-		{full, "x", `invalid kubeContext "x": must be one of the kubeconfig, which has ["here" "nowhere" "there"]`, "",
-			"a context that the file lacks"},
+		{full, "x", `gvrwatch: invalid kubeContext "x": must be one of the kubeconfig, which has ` +
+			`["here" "nowhere" "there"]`, "", "a context that the file lacks"},
 		{full, "nowhere", `gvrwatch: the kubeconfig can't be used: invalid configuration: `, "",
 			"a context without a cluster"},
-		{empty, "here", `invalid kubeContext "here": must be one of the kubeconfig, which has []`, "",
+		{empty, "here", `gvrwatch: invalid kubeContext "here": must be one of the kubeconfig, which has []`, "",
 			"no contexts, perhaps in a Pod"},
 	}
 	for _, tt := range tests {
 		t.Setenv("KUBECONFIG", tt.file)
 		c, err := gvrwatch.ConnectTo(tt.name)
 		if err != nil {
-			if !strings.Contains(err.Error(), tt.host) {
+			if !strings.HasPrefix(err.Error(), tt.host) {
 				t.Errorf("%s: the error is %v, want %s", tt.why, err, tt.host)
 			}
 			continue

@@ -140,8 +140,8 @@ func ConnectTo(kubeContext string) (*Connection, error) {
 	switch {
 	case err != nil:
 	case raw.Contexts[kubeContext] == nil:
-		err = invalid.New("kubeContext", kubeContext, fmt.Sprintf("must be one of the kubeconfig, which has %q",
-			slices.Sorted(maps.Keys(raw.Contexts))))
+		return nil, invalid.New("kubeContext", kubeContext, fmt.Sprintf(
+			"must be one of the kubeconfig, which has %q", slices.Sorted(maps.Keys(raw.Contexts))))
 	default:
 		cfg, err = clientcmd.NewNonInteractiveClientConfig(*raw, kubeContext, nil, rules).ClientConfig()
 	}

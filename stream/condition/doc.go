@@ -70,4 +70,10 @@
 //   - If two sources of a Mux deliver the same object, it has to meet the condition in both.
 //   - With a follow.Mux and a target without a resource, that all resources are known: Wait may return once those are
 //     synced that are attached by then.
+//   - With several clusters in one Mux (follow.Options.Into), that all clusters are known, also if the target has a
+//     resource: one that has not answered yet is not waited for. So the answer may be that of the clusters that are
+//     synced first, although the object of another one does not meet the condition. An [UnmetError] does not say which
+//     cluster an object is in. Where this matters, wait for each cluster by itself.
+//   - With a gvr.Resource that a program has made, without Namespaced and Verbs, that a target with a namespace can
+//     exist: if the resource is cluster-scoped, no object is that target, and "delete" is met.
 package condition

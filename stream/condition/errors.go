@@ -35,20 +35,19 @@ func (e *UnmetError) Error() string {
 		return fmt.Sprintf("condition: not everything is synced: %v", e.Err)
 	}
 	var b strings.Builder
-	b.WriteString("condition: ")
 	var last string
 	for i, t := range slices.SortedFunc(maps.Keys(e.Unmet), Target.compare) {
 		if i > 0 {
 			b.WriteString("; ")
 		}
 		if text := t.For.String(); text != last {
-			b.WriteString(text + " is not met: ")
+			b.WriteString(text + " is not met ")
 			last = text
 		}
-		b.WriteString(t.String() + " " + e.Unmet[t])
+		fmt.Fprintf(&b, "by %s: %s", t, e.Unmet[t])
 	}
 	if e.More > 0 {
-		fmt.Fprintf(&b, "; and %d more", e.More)
+		fmt.Fprintf(&b, "; and by %d more", e.More)
 	}
 	fmt.Fprintf(&b, ": %v", e.Err)
 	return b.String()

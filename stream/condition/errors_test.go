@@ -26,11 +26,11 @@ import (
 // The error of a Wait that ends too early names what does not meet the condition, and why.
 func TestUnmet(t *testing.T) {
 	var many []string
-	eleven := "create is not met: "
+	eleven := "create is not met "
 	for i := range 11 {
 		many = append(many, fmt.Sprint("w", 20-i))
 		if i < 10 {
-			eleven += fmt.Sprintf("widgets.example.com shop/w%d does not exist; ", 10+i)
+			eleven += fmt.Sprintf("by widgets.example.com shop/w%d: does not exist; ", 10+i)
 		}
 	}
 	tests := []struct {
@@ -40,27 +40,27 @@ func TestUnmet(t *testing.T) {
 		why                string
 	}{
 		{"condition=Ready", "door roof", map[string]string{"door": unready},
-			"condition=Ready is not met: widgets.example.com shop/door condition Ready is False; " +
-				"widgets.example.com shop/roof does not exist", "two reasons"},
+			"condition=Ready is not met by widgets.example.com shop/door: condition Ready is False; " +
+				"by widgets.example.com shop/roof: does not exist", "two reasons"},
 		{"condition=Ready=x", "door", map[string]string{
 			"door": `status={"conditions":[{"type":"Ready","status":"secret"}]}`},
-			"shop/door condition Ready has another status", "no error quotes an object"},
-		{"condition=Other", "door", map[string]string{"door": ready}, "shop/door has no condition Other", ""},
+			"shop/door: condition Ready has another status", "no error quotes an object"},
+		{"condition=Other", "door", map[string]string{"door": ready}, "shop/door: has no condition Other", ""},
 		{"condition=Ready", "door", map[string]string{
 			"door": `status={"observedGeneration":0,"conditions":[{"type":"Ready","status":"True"}]}`},
-			"shop/door condition Ready is that of an older generation", ""},
+			"shop/door: condition Ready is that of an older generation", ""},
 		{"jsonpath={.spec.a}=x", "door", map[string]string{"door": "spec.a=secret"},
-			"shop/door {.spec.a} has another value", "no error quotes an object"},
+			"shop/door: {.spec.a} has another value", "no error quotes an object"},
 		{"jsonpath={.spec.b}=x", "door", map[string]string{"door": "spec.a=secret"},
-			"shop/door {.spec.b} has no value", ""},
+			"shop/door: {.spec.b} has no value", ""},
 		{"jsonpath={.spec.a[?(@.x==1)]}", "door", map[string]string{"door": "spec.a=secret"},
-			"shop/door {.spec.a[?(@.x==1)]} has no value", "client-go's error would quote it"},
+			"shop/door: {.spec.a[?(@.x==1)]} has no value", "client-go's error would quote it"},
 		{"delete", "door roof", map[string]string{"door": ready},
-			"delete is not met: widgets.example.com shop/door exists", "roof meets it"},
-		{"create", "", nil, "create is not met: widgets.example.com * has no objects: time is up", ""},
+			"delete is not met by widgets.example.com shop/door: exists", "roof meets it"},
+		{"create", "", nil, "create is not met by widgets.example.com *: has no objects: time is up", ""},
 		{"condition=Ready", "", map[string]string{"door": unready, "roof": ready},
-			"shop/door condition Ready is False", ""},
-		{"create", strings.Join(many, " "), nil, eleven + "and 1 more", "ten are enough, in order"},
+			"shop/door: condition Ready is False", ""},
+		{"create", strings.Join(many, " "), nil, eleven + "and by 1 more", "ten are enough, in order"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -109,10 +109,10 @@ func TestWaitEnds(t *testing.T) {
 	}{
 		{"the context", kinds["Stream"], "",
 			func(cancel context.CancelFunc, _ *streamtest.Server, _ source) { cancel() },
-			"widgets.example.com shop/door condition Ready is False: context canceled", nil},
+			"widgets.example.com shop/door: condition Ready is False: context canceled", nil},
 		{"before anything is known", kinds["Mux"], "widgets any *: hang",
 			func(cancel context.CancelFunc, _ *streamtest.Server, _ source) { cancel() },
-			"widgets.example.com shop/door is not known yet: context canceled", nil},
+			"widgets.example.com shop/door: is not known yet: context canceled", nil},
 		{"Stop", kinds["Mux"], "",
 			func(_ context.CancelFunc, _ *streamtest.Server, s source) { s.(*mux.Mux).Stop() },
 			"the sequence ended before", func(err error) bool { return errors.Is(err, stream.ErrUnmet) }},
@@ -345,7 +345,7 @@ func TestSourcesOfAMuxDeliverEverything(t *testing.T) {
 		{stream.Run{Start: stream.After("1")}, false, "must deliver all", "nor what was before"},
 		{stream.Run{Start: stream.Resume()}, false, "must deliver all", "nor what it has delivered"},
 		{stream.Run{}, true, "must deliver all", "nor what was acked"},
-		{stream.Run{}, false, "door exists", "it delivers the door"},
+		{stream.Run{}, false, "door: exists", "it delivers the door"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets, gadgets)

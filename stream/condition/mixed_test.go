@@ -184,25 +184,27 @@ func TestUnmetOfMixedTargets(t *testing.T) {
 	const locks = "*: condition=Ready, gadgets/shop/lock: condition=Complete"
 	var twelve string
 	for i := range 9 {
-		twelve += fmt.Sprintf("widgets.example.com shop/w%02d condition Ready is False; ", i)
+		twelve += fmt.Sprintf("by widgets.example.com shop/w%02d: condition Ready is False; ", i)
 	}
 	for _, tt := range []struct{ why, targets, put, want string }{
+		{"one", "door: condition=Ready", "door",
+			"condition=Ready is not met by widgets.example.com shop/door: condition Ready is False: time is up"},
 		{"by condition, then by object",
 			"roof: is-ready, gadgets/shop/lock: condition=Complete, door: is-ready", "door",
-			"condition: condition=Complete is not met: gadgets.example.com shop/lock does not exist; " +
-				"is-ready is not met: widgets.example.com shop/door does not meet is-ready; " +
-				"widgets.example.com shop/roof does not exist: time is up"},
+			"condition=Complete is not met by gadgets.example.com shop/lock: does not exist; " +
+				"is-ready is not met by widgets.example.com shop/door: does not meet is-ready; " +
+				"by widgets.example.com shop/roof: does not exist: time is up"},
 		{"two conditions of one object", "door: create, door: delete, door: condition=Ready", "door",
-			"condition: condition=Ready is not met: widgets.example.com shop/door condition Ready is False; " +
-				"delete is not met: widgets.example.com shop/door exists: time is up"},
+			"condition=Ready is not met by widgets.example.com shop/door: condition Ready is False; " +
+				"delete is not met by widgets.example.com shop/door: exists: time is up"},
 		{"one object of two targets", "door: is-ready, *: is-ready", "door",
-			"condition: is-ready is not met: widgets.example.com shop/door does not meet is-ready: time is up"},
+			"is-ready is not met by widgets.example.com shop/door: does not meet is-ready: time is up"},
 		{"no object of what is to exist", "door: is-ready, hall/*: create", "door",
-			"condition: create is not met: hall/* has no objects; " +
-				"is-ready is not met: widgets.example.com shop/door does not meet is-ready: time is up"},
+			"create is not met by hall/*: has no objects; " +
+				"is-ready is not met by widgets.example.com shop/door: does not meet is-ready: time is up"},
 		{"many of one hide none of another", locks, "w00 w01 w02 w03 w04 w05 w06 w07 w08 w09 w10 w11",
-			"condition: condition=Complete is not met: gadgets.example.com shop/lock does not exist; " +
-				"condition=Ready is not met: " + twelve + "and 3 more: time is up"},
+			"condition=Complete is not met by gadgets.example.com shop/lock: does not exist; " +
+				"condition=Ready is not met " + twelve + "and by 3 more: time is up"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := streamtest.NewServer(widgets, gadgets)
@@ -221,7 +223,7 @@ func TestUnmetOfMixedTargets(t *testing.T) {
 				t.Fatalf("%s: %#v", tt.why, w.err)
 			}
 			for target, reason := range unmet.Unmet {
-				text := target.String() + " " + reason
+				text := "by " + target.String() + ": " + reason
 				if target.For == (condition.Condition{}) || !strings.Contains(w.err.Error(), text) {
 					t.Errorf("%s: the text does not have %+v %s", tt.why, target, reason)
 				}
@@ -230,25 +232,39 @@ func TestUnmetOfMixedTargets(t *testing.T) {
 	}
 }
 
-// TestTargetOfAMuxNeedsItsNamespace: no object is one of a namespaced resource without a namespace.
-func TestTargetOfAMuxNeedsItsNamespace(t *testing.T) {
+// TestTargetOfAMuxThatCannotBe: no object is one of a namespaced resource without a namespace, or one of a
+// cluster-scoped resource with one. Otherwise a deletion that has not happened would count as done.
+func TestTargetOfAMuxThatCannotBe(t *testing.T) {
+	moons := resource("Moon", "moons")
+	moons.Namespaced, moons.Verbs = false, []string{"list", "watch"}
+	const clustered = "must not have a namespace, because its resource is cluster-scoped"
 	for _, tt := range []struct {
-		why, target string
-		resource    gvr.Resource
-		want        string
+		why, text string
+		target    condition.Target
+		resource  gvr.Resource
+		want      string
 	}{
-		{"namespaced", "door", widgets,
+		{"namespaced", "create", condition.Target{Resource: "widgets.example.com", Name: "door"}, widgets,
 			`invalid targets "widgets.example.com door": must have a namespace, because its resource is namespaced`},
-		{"every object", "", widgets, "met"},
-		{"a gvr.Resource of the program", "door", gvr.Resource{GroupVersionResource: widgets.GroupVersionResource},
+		{"every object", "create", condition.Target{Resource: "widgets.example.com"}, widgets, "met"},
+		{"a gvr.Resource of the program", "create", condition.Target{Resource: "widgets.example.com", Name: "door"},
+			gvr.Resource{GroupVersionResource: widgets.GroupVersionResource}, "waits"},
+		{"its objects may have namespaces", "create", target(widgets, "door"),
+			gvr.Resource{GroupVersionResource: widgets.GroupVersionResource}, "met"},
+		{"cluster-scoped", "delete", target(moons, "titan"), moons,
+			`invalid targets "moons.example.com shop/titan": ` + clustered},
+		{"every object of a namespace", "delete", target(moons, ""), moons,
+			`invalid targets "moons.example.com shop/*": ` + clustered},
+		{"of all resources", "delete", condition.Target{Namespace: "shop"}, moons, "met"},
+		{"without a namespace", "delete", condition.Target{Resource: "moons.example.com", Name: "titan"}, moons,
 			"waits"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			srv := streamtest.NewServer(widgets)
+			srv := streamtest.NewServer(widgets, moons)
 			srv.Put(widgets, "shop", "door")
+			srv.Put(moons, "", "titan")
 			m := must(mux.New(nil, must(stream.New(srv.Client(), tt.resource, nil))))
-			w := startWait(t.Context(), t, m,
-				condition.Target{For: condition.MustParse("create"), Resource: "widgets.example.com", Name: tt.target})
+			w := start(t.Context(), t, m, tt.text, tt.target)
 			if got := w.state(); !strings.HasSuffix(got, tt.want) {
 				t.Errorf("%s: %s, want %s", tt.why, got, tt.want)
 			}

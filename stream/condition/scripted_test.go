@@ -89,7 +89,7 @@ func TestWaitOnScriptedSequences(t *testing.T) {
 func TestDeletedObjectsAreForgotten(t *testing.T) {
 	err := condition.Wait(t.Context(), scripted("ADDED/1/off ADDED/2/off SYNCED DELETED/1/off DELETED/2/off"),
 		all(condition.MustParse("jsonpath=.status.phase=on"))...)
-	want := "condition: jsonpath={.status.phase}=on is not met: * has no objects: " + stream.ErrUnmet.Error()
+	want := "jsonpath={.status.phase}=on is not met by *: has no objects: " + stream.ErrUnmet.Error()
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -16,9 +16,10 @@ import (
 // Target is an object, or all objects of a kind, and the condition that they have to meet.
 type Target struct {
 	For Condition // what [Parse], [MustParse] or [New] returns
-	// Resource is the full name of the resource: the plural and the group, such as "deployments.apps" or "pods". If
-	// Wait has a Stream or a Sequence, which watch one resource, it may be empty. Otherwise an empty one means all
-	// resources of the source, and Name must be empty, too.
+	// Resource names the resource. For gvrwatch.Connection.Wait it is any name that [gvr.ParseRef] takes, such as
+	// "deploy". For [Wait] it is the full name: the plural and the group, such as "deployments.apps" or "pods". If Wait
+	// has a Stream or a Sequence, which watch one resource, it may be empty. Otherwise an empty one means all resources
+	// of the source, and Name must be empty, too.
 	Resource string
 	// Namespace is empty for an object without a namespace. If Name is empty, an empty Namespace means all.
 	Namespace string

@@ -156,12 +156,18 @@ func (w *waiter) observe(ev stream.Event) error {
 	return nil
 }
 
-// checkNamespaces returns an error about a target of a Mux that no object of a resource can be. That it has a namespace
-// although the resource has none can't be seen: a gvr.Resource that a program has made may leave out Namespaced.
+// checkNamespaces returns an error about a target of a Mux that no object of a resource can be. A gvr.Resource that a
+// program has made may leave out Namespaced, but then it leaves out Verbs, too, which discovery always has.
 func (w *waiter) checkNamespaces(r gvr.Resource) error {
 	for _, p := range w.targets {
-		if t := p.target; r.Namespaced && t.Name != "" && t.Namespace == "" && t.groupResource() == r.GroupResource() {
+		t := p.target
+		switch {
+		case t.groupResource() != r.GroupResource():
+		case r.Namespaced && t.Name != "" && t.Namespace == "":
 			return invalid.New("targets", t.String(), "must have a namespace, because its resource is namespaced")
+		case !r.Namespaced && len(r.Verbs) > 0 && t.Namespace != "":
+			return invalid.New("targets", t.String(),
+				"must not have a namespace, because its resource is cluster-scoped")
 		}
 	}
 	return nil
