@@ -104,7 +104,8 @@ func interval(poll func() time.Duration) time.Duration {
 // A CRD that is being deleted first loses its verbs create, update and patch, so a Changed often precedes its Removed.
 //
 // The sequence ends when the loop breaks or ctx ends. The only error of a Resolver with a client is the cause of ctx,
-// and it comes last. Failed polls are retried after random delays that grow to at most 30 s.
+// and it comes last. Look at the error first: the Change beside it is zero, and its IsServer is true. Failed polls are
+// retried after random delays that grow to at most 30 s.
 //
 // All work happens in the caller's goroutine. A run does not poll while the loop body executes; afterwards it continues
 // from the newest state. Concurrent runs each receive every change, and share their polls with each other and with
