@@ -44,13 +44,16 @@ func ExampleStream_Events() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(ev)
+		if ev.Type != stream.Synced {
+			fmt.Println(ev)
+		}
 		switch ev.Type {
 		case stream.Deleted:
 			return
 		case stream.Gap:
 			fmt.Println("only the differences follow: the events between were lost")
 		case stream.Synced:
+			fmt.Println("what existed has been delivered")
 			api := client.Resource(widgets.GroupVersionResource).Namespace("default")
 			_, _ = api.Create(ctx, named("second"), metav1.CreateOptions{})
 			_ = api.Delete(ctx, "first", metav1.DeleteOptions{})
@@ -58,7 +61,7 @@ func ExampleStream_Events() {
 	}
 	// Output:
 	// ADDED default/first
-	// SYNCED @2
+	// what existed has been delivered
 	// ADDED default/second
 	// DELETED default/first
 }

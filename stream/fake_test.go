@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,6 +40,19 @@ func widget(namespace, name, colour string) *unstructured.Unstructured {
 	o.SetName(name)
 	o.SetLabels(map[string]string{"colour": colour})
 	return o
+}
+
+// listVersion returns the version of SYNCED after a list of c: "1" with client-go before 0.36, whose fake has none.
+func listVersion(t *testing.T, c *fake.FakeDynamicClient) string {
+	t.Helper()
+	o, err := c.Tracker().List(widgets().GroupVersionResource, widgets().GroupVersionKind(), "")
+	noError(t, err)
+	list, err := meta.ListAccessor(o)
+	noError(t, err)
+	if list.GetResourceVersion() == "" {
+		return "1"
+	}
+	return list.GetResourceVersion()
 }
 
 // onSynced returns the events of s within a minute, and calls f in another goroutine after the nth SYNCED.
@@ -78,9 +92,9 @@ func TestFakeClientDeliversEveryChange(t *testing.T) {
 		want []string
 		why  string
 	}{
-		{"", "", []string{"ADDED a@", "ADDED b@", "SYNCED 3", "ADDED c@", "MODIFIED a@", "DELETED b@"},
+		{"", "", []string{"ADDED a@", "ADDED b@", "SYNCED", "ADDED c@", "MODIFIED a@", "DELETED b@"},
 			"the fake gives objects no versions"},
-		{"1", "u", []string{"ADDED a/u@1", "ADDED b/u@1", "SYNCED 3", "ADDED c/u@1", "MODIFIED a/u@1", "DELETED b/u@1"},
+		{"1", "u", []string{"ADDED a/u@1", "ADDED b/u@1", "SYNCED", "ADDED c/u@1", "MODIFIED a/u@1", "DELETED b/u@1"},
 			"objects from a cluster or a file have versions, which the fake never changes"},
 	}
 	for _, tt := range tests {
@@ -92,6 +106,7 @@ func TestFakeClientDeliversEveryChange(t *testing.T) {
 				return o
 			}
 			c := fakeClient(of("default", "a", "red"), of("other", "b", "red"))
+			tt.want[2] += " " + listVersion(t, c)
 			w := c.Resource(widgets().GroupVersionResource)
 			got := onSynced(t, newStream(t, c, nil), 1, func() {
 				synctest.Wait()
@@ -127,6 +142,7 @@ func TestClosedFakeWatchIsComparedByContent(t *testing.T) {
 			}
 			return false, nil, nil
 		})
+		before := listVersion(t, c)
 		got := onSynced(t, newStream(t, c, nil), 1, func() {
 			synctest.Wait()
 			must(t)(w.Update(t.Context(), widget("default", "a", "blue"), metav1.UpdateOptions{}))
@@ -135,17 +151,22 @@ func TestClosedFakeWatchIsComparedByContent(t *testing.T) {
 			must(t)(nil, w.Delete(t.Context(), "b", metav1.DeleteOptions{}))
 			must(t)(w.Update(t.Context(), widget("default", "c", "green"), metav1.UpdateOptions{}))
 		})
-		want := []string{"ADDED a@", "ADDED b@", "ADDED c@", "SYNCED 4", "MODIFIED a@",
-			"GAP unversioned from 4 to 6", "MODIFIED c@ inferred", "DELETED b@ inferred", "SYNCED 6"}
+		after := listVersion(t, c)
+		want := []string{"ADDED a@", "ADDED b@", "ADDED c@", "SYNCED " + before, "MODIFIED a@",
+			"GAP unversioned from " + before + " to " + after, "MODIFIED c@ inferred", "DELETED b@ inferred",
+			"SYNCED " + after}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }
 
+// oneWidget returns a fake with the object a.
+func oneWidget() *fake.FakeDynamicClient { return fakeClient(widget("default", "a", "red")) }
+
 // watchWith returns a Stream on a fake that answers every watch with f.
 func watchWith(t *testing.T, f func() apiwatch.Interface) *running {
-	c := fakeClient(widget("default", "a", "red"))
+	c := oneWidget()
 	c.PrependWatchReactor("*", func(clienttesting.Action) (bool, apiwatch.Interface, error) { return true, f(), nil })
 	return newStream(t, c, nil)
 }
@@ -164,6 +185,7 @@ func TestUnusualTestDoubles(t *testing.T) {
 	withInt.Object["replicas"] = 3
 	withNaN := widget("default", "a", "blue")
 	withNaN.Object["ratio"] = math.NaN()
+	synced := "SYNCED " + listVersion(t, oneWidget())
 	tests := []struct {
 		name  string
 		watch func() apiwatch.Interface
@@ -171,26 +193,26 @@ func TestUnusualTestDoubles(t *testing.T) {
 		why   string
 	}{
 		{"an int", sends(apiwatch.Event{Type: apiwatch.Modified, Object: withInt}),
-			[]string{"ADDED a@", "SYNCED 2", "MODIFIED a@"}, "DeepCopy panics on an int"},
+			[]string{"ADDED a@", synced, "MODIFIED a@"}, "DeepCopy panics on an int"},
 		{"not a number", sends(apiwatch.Event{Type: apiwatch.Modified, Object: withNaN}),
-			[]string{"ADDED a@", "SYNCED 2", "MODIFIED a@"}, "JSON can't encode NaN"},
+			[]string{"ADDED a@", synced, "MODIFIED a@"}, "JSON can't encode NaN"},
 		{"no watch", func() apiwatch.Interface { return nil },
 			[]string{"ADDED a@"}, "Watch returns nil without an error"},
 		{"a nil FakeWatcher", func() apiwatch.Interface { return (*apiwatch.FakeWatcher)(nil) },
 			[]string{"ADDED a@"}, "a reactor returns a variable that it never set"},
 		{"an empty watch", apiwatch.NewEmptyWatch,
-			[]string{"ADDED a@", "SYNCED 2"}, "test doubles without events return it"},
+			[]string{"ADDED a@", synced}, "test doubles without events return it"},
 		{"ERROR without an object", sends(apiwatch.Event{Type: apiwatch.Error}),
-			[]string{"ADDED a@", "SYNCED 2"}, "an untyped nil"},
+			[]string{"ADDED a@", synced}, "an untyped nil"},
 		{"ERROR with a nil Status", sends(apiwatch.Event{Type: apiwatch.Error, Object: (*metav1.Status)(nil)}),
-			[]string{"ADDED a@", "SYNCED 2"}, "a typed nil"},
+			[]string{"ADDED a@", synced}, "a typed nil"},
 		{"ADDED with a nil object",
 			sends(apiwatch.Event{Type: apiwatch.Added, Object: (*unstructured.Unstructured)(nil)}),
-			[]string{"ADDED a@", "SYNCED 2"}, "a typed nil"},
+			[]string{"ADDED a@", synced}, "a typed nil"},
 		{"unknown event type", sends(apiwatch.Event{Type: "RENAMED", Object: withInt}),
-			[]string{"ADDED a@", "SYNCED 2"}, "client-go refuses it, a test double may not"},
+			[]string{"ADDED a@", synced}, "client-go refuses it, a test double may not"},
 		{"another object type", sends(apiwatch.Event{Type: apiwatch.Added, Object: &metav1.PartialObjectMetadata{}}),
-			[]string{"ADDED a@", "SYNCED 2"}, "dynamic clients deliver Unstructured only"},
+			[]string{"ADDED a@", synced}, "dynamic clients deliver Unstructured only"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -216,7 +238,9 @@ func TestTypedObjectOfAFakeIsPoison(t *testing.T) {
 		}
 		return f
 	}
-	poison := []string{"ADDED a@", "SYNCED 2", "GAP poison from 2 to 2", "SYNCED 2"}
+	rv := listVersion(t, oneWidget())
+	synced := "SYNCED " + rv
+	poison := []string{"ADDED a@", synced, "GAP poison from " + rv + " to " + rv, synced}
 	tests := []struct {
 		watches func() func() apiwatch.Interface
 		want    []string
@@ -232,7 +256,8 @@ func TestTypedObjectOfAFakeIsPoison(t *testing.T) {
 		{func() func() apiwatch.Interface {
 			w := sends(pod)
 			return func() apiwatch.Interface { return w }
-		}, append(slices.Clip(poison), "GAP unversioned from 2 to 2", "SYNCED 2"), "DefaultWatchReactor has one watch"},
+		}, append(slices.Clip(poison), "GAP unversioned from "+rv+" to "+rv, synced),
+			"DefaultWatchReactor has one watch"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {

@@ -122,9 +122,9 @@ func TestRunWithBookmarksOfAReachedVersion(t *testing.T) {
 // client-go's fake is not probed.
 func TestFakeStartsNowAtAListsVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := fakeClient(widget("default", "a", "red"))
+		c := oneWidget()
 		s := newStream(t, c, &setup{Run: stream.Run{Start: stream.Now()}})
-		if diff := cmp.Diff([]string{"SYNCED 2"}, record(t, s, time.Second)); diff != "" {
+		if diff := cmp.Diff([]string{"SYNCED " + listVersion(t, c)}, record(t, s, time.Second)); diff != "" {
 			t.Errorf("existing objects are not delivered (-want +got):\n%s", diff)
 		}
 	})
