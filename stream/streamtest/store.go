@@ -33,8 +33,8 @@ import (
 //   - The caller may change what it has passed to Commit, and what Load has returned.
 //   - A commit after Close is made, or returns an error that wraps os.ErrClosed.
 //   - A Store that is opened a second time without Close, as after a kill, has all commits. It may be locked instead:
-//     then open returns an error, or waits for Close, or gives up meanwhile. If both are open, a commit of the first is made, or returns an
-//     error and changes nothing. A [*checkpoint.FencedError] comes again at the next commit.
+//     then open returns an error, or waits for Close, or gives up meanwhile. If both are open, a commit of the first is
+//     made, or returns an error and changes nothing. A [*checkpoint.FencedError] comes again at the next commit.
 //   - MarkUnclean and PositionsOnly do what the documentation of Store demands, if the Store has these methods.
 //
 // Not checked is what needs a medium that breaks: that Load of a damaged checkpoint returns an error, that a write that
