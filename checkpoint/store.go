@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Store keeps checkpoints, each under a key of 1 to 200 letters, digits, '-', '_' or '.'. One Tracker uses it, and
-// makes one call at a time. In tests, streamtest.CheckStore checks most of what is demanded here.
+// Store keeps checkpoints, each under a key of 1 to 200 letters, digits, '-', '_' or '.', but neither '.' nor '..'. One
+// Tracker uses it, and makes one call at a time. In tests, streamtest.CheckStore checks most of what is demanded here.
 //
 // Load returns the outcome of one commit, never a mixture of two. A checkpoint that can't be read is an error, never a
 // missing one.

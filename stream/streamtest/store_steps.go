@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
-	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -88,6 +88,31 @@ func checkResets(c *storeCheck) {
 	c.commitAndVerify(d)
 }
 
+// checkCommitted loads a checkpoint again, later.
+func checkCommitted(c *storeCheck) {
+	var first time.Time
+	for i, when := range []string{"after a reopen", "a moment later", "after another reopen"} {
+		if i != 1 {
+			c.reopens()
+		}
+		if c.store == nil {
+			return
+		}
+		got, err := c.store.Load(context.Background(), "a")
+		if c.fails("Load", err) || got == nil {
+			return
+		}
+		if i == 0 {
+			first = got.Committed
+			time.Sleep(20 * time.Millisecond) // no clock is as coarse
+		}
+		if !got.Committed.Equal(first) {
+			c.report("%s: Load(%q): invalid Committed %v: must be %v, as before", when, "a", got.Committed, first)
+			return
+		}
+	}
+}
+
 func checkRepeats(c *storeCheck) {
 	d := delta("a", "10", widget("door", "u4", "10"))
 	d.Removed = []checkpoint.Object{widget("zeros", "u", "")}
@@ -109,7 +134,13 @@ func checkCopies(c *storeCheck) {
 	if !c.verify("of what was passed to Commit") {
 		return
 	}
-	if got, err := c.store.Load(context.Background(), "a"); !c.fails("Load", err) {
+	got, err := c.store.Load(context.Background(), "a")
+	if c.fails("Load", err) {
+		return
+	}
+	if why := c.differs(c.want["a"], got); why != "" {
+		c.report("another Load(%q): %s", "a", why)
+	} else {
 		got.Position.ResourceVersions[""], got.Identity.Namespaces[0] = "changed", "changed"
 		for i := range got.Position.Objects {
 			got.Position.Objects[i].Name = "changed"
@@ -153,75 +184,6 @@ func checkDeletes(c *storeCheck) {
 		c.verify("at once")
 		c.reopens()
 		c.commitAndVerify(delta("c", "12", widget("second", "u", "12"))) // the first one does not come back
-	}
-}
-
-func checkEnded(c *storeCheck) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	got, err := c.store.Load(ctx, "a")
-	if why := c.differs(c.want["a"], got); err == nil && why != "" {
-		c.report("Load: %s", why)
-	}
-	deltas := []checkpoint.Delta{
-		delta("a", "13", widget("door", "u6", "13")), delta("b", "13", widget("door", "u6", "13")),
-	}
-	c.isMade("at once", deltas, c.store.Commit(ctx, copied(deltas)), false)
-	if c.store.Delete(ctx, "c") == nil {
-		c.want["c"] = nil
-	}
-	c.verify("after Delete")
-	c.reopens()
-}
-
-// countdown is a context that ends when it is asked for the nth time whether it has.
-type countdown struct {
-	context.Context
-	cancel context.CancelFunc
-	left   *atomic.Int64
-}
-
-func newCountdown(n int) countdown {
-	ctx, cancel := context.WithCancel(context.Background())
-	c := countdown{ctx, cancel, &atomic.Int64{}}
-	c.left.Store(int64(n))
-	return c
-}
-
-func (c countdown) asked() {
-	if c.left.Add(-1) == 0 {
-		c.cancel()
-	}
-}
-
-func (c countdown) Done() <-chan struct{} { c.asked(); return c.Context.Done() }
-func (c countdown) Err() error            { c.asked(); return c.Context.Err() }
-
-// checkEnds lets the context of a commit end at each moment at which the Store asks for it.
-func checkEnds(c *storeCheck) {
-	for n := 1; n <= 50 && c.store != nil; n++ {
-		before, known := c.want, len(c.errs)
-		version := fmt.Sprint(100 + n)
-		deltas := []checkpoint.Delta{
-			delta("a", version, widget("door", "u7", version)), delta("b", version, widget("door", "u7", version)),
-			delta("c", version, widget("door", "u7", version)),
-		}
-		ctx := newCountdown(n)
-		err := c.store.Commit(ctx, copied(deltas))
-		ended := ctx.Context.Err() != nil
-		ctx.cancel()
-		if !ended && c.fails("Commit", err) {
-			return
-		}
-		c.isMade("at once", deltas, err, ended)
-		if c.fails("Close", c.store.Close()); !c.opens() || len(c.errs) > known {
-			return
-		}
-		c.want = before // what the Store has sent may have been done without an answer
-		c.isMade("after a reopen", deltas, err, ended)
-		if len(c.errs) > known || !c.commit(deltas...) || !c.verify("after another try") || !ended {
-			return
-		}
 	}
 }
 
@@ -346,18 +308,16 @@ func checkKilled(c *storeCheck) {
 		return
 	}
 	second, err, later := c.secondOpen()
-	if err != nil {
+	switch {
+	case later != nil:
+		c.waitsForClose(first, later)
+		return
+	case isNotAStore(err):
+		c.fails("open", err)
+		return
+	case err != nil:
 		if deltas := []checkpoint.Delta{delta("a", "17")}; c.commit(deltas...) {
 			c.verify("of a locked Store")
-		}
-		if later != nil {
-			c.fails("Close", first.Close())
-			o := <-later
-			if c.store = o.store; c.fails("open, after Close of the one before", o.err) {
-				c.store = nil
-				return
-			}
-			c.verify("of a Store that was locked")
 		}
 		return
 	}
@@ -378,6 +338,19 @@ func checkKilled(c *storeCheck) {
 	c.fails("Close of the earlier one", first.Close())
 	if c.commit(delta("a", "19")) {
 		c.verify("after Close of the earlier one")
+	}
+}
+
+// waitsForClose closes the first Store, for whose lock an open waits. That one may have given up meanwhile.
+func (c *storeCheck) waitsForClose(first checkpoint.Store, later <-chan opened) {
+	c.fails("Close", first.Close())
+	o := <-later
+	if c.store = o.store; isNotAStore(o.err) {
+		c.fails("open", o.err)
+		return
+	}
+	if o.err == nil || c.opens() {
+		c.verify("of a Store that was locked")
 	}
 }
 

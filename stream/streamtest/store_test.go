@@ -254,7 +254,7 @@ func with(set func(h *hooked)) func(*checkpoint.Memory, int) (checkpoint.Store, 
 
 // TestBrokenStoresAreFound: each Store is wrong in one way, and the first violation that is reported is that one.
 func TestBrokenStoresAreFound(t *testing.T) {
-	background := context.Background()
+	background, begun := context.Background(), time.Now()
 	tests := []struct {
 		why, want string
 		with      func(m *checkpoint.Memory, times int) (checkpoint.Store, error)
@@ -646,6 +646,13 @@ func TestBrokenStoresAreFound(t *testing.T) {
 					move(m, cache, key)
 				}
 				h.Memory = cache
+				h.load = func(ctx context.Context, key string) (*checkpoint.Checkpoint, error) {
+					c, err := cache.Load(ctx, key)
+					if c != nil {
+						c.Committed = begun // move makes it later
+					}
+					return c, err
+				}
 				h.close = func() error {
 					closed = true
 					for _, key := range slices.Concat(m.Keys(), cache.Keys()) {
@@ -670,7 +677,10 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				return &checkpoint.FencedError{Store: "the Store", Holder: "another"}
 			})},
 	}
-	for _, tt := range tests {
+	for i, tt := range tests {
+		if testing.Short() && i%4 != 0 {
+			continue
+		}
 		err := streamtest.CheckStore(opener(tt.with))
 		if first, _, _ := strings.Cut(fmt.Sprint(err), "\n"); !strings.HasPrefix(first, tt.want) {
 			t.Errorf("%s:\ngot  %.200s\nwant %s", tt.why, first, tt.want)
