@@ -56,7 +56,8 @@ func TestListWithoutAVersion(t *testing.T) {
 	})
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) { // client-go's informer
 		s := newStream(t, srv, &both)
-		i := cache.NewSharedIndexInformer(informer.NewListerWatcher(s), &unstructured.Unstructured{}, bubbles.NoResync, nil)
+		l := informer.NewListerWatcher(s)
+		i := cache.NewSharedIndexInformer(l, &unstructured.Unstructured{}, bubbles.NoResync, nil)
 		stop, done := make(chan struct{}), make(chan struct{})
 		go func() { defer close(done); i.Run(stop) }()
 		time.Sleep(time.Second)
@@ -156,8 +157,8 @@ func TestListEndsAWatchThatNobodyHasStopped(t *testing.T) {
 }
 
 // A transform may take longer than the run of a plain List waits. There is one object at a time, because client-go
-// before 0.36 locks its queue meanwhile: if the queue held another one, its reader would wait for the lock, and the time
-// of the bubble would stand still.
+// before 0.36 locks its queue meanwhile: if the queue held another one, its reader would wait for the lock, and the
+// bubble's time would stand still.
 func TestSlowTransform(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
 		remove(t, srv, "window")
