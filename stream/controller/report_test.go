@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 
@@ -59,6 +60,7 @@ func TestQueueHasTheNameInItsMetrics(t *testing.T) {
 		var j journal
 		err := controller.Run(t.Context(), emit(nil, event(stream.Added, "a", "1")), j.reconcile,
 			&controller.Options{Name: "widgets"})
+		time.Sleep(time.Second) // a named queue of client-go 0.34 has a goroutine that ends within half a second
 		metrics.mu.Lock()
 		defer metrics.mu.Unlock()
 		if err != nil || !slices.Contains(metrics.names, "widgets") {

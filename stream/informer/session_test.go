@@ -56,8 +56,8 @@ func TestListWithoutAVersion(t *testing.T) {
 	})
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) { // client-go's informer
 		s := newStream(t, srv, &both)
-		lw := informer.NewListerWatcher(s)
-		i := cache.NewSharedIndexInformer(lw, &unstructured.Unstructured{}, bubbles.NoResync, nil)
+		l := informer.NewListerWatcher(s)
+		i := cache.NewSharedIndexInformer(l, &unstructured.Unstructured{}, bubbles.NoResync, nil)
 		stop, done := make(chan struct{}), make(chan struct{})
 		go func() { defer close(done); i.Run(stop) }()
 		time.Sleep(time.Second)
@@ -158,7 +158,7 @@ func TestListEndsAWatchThatNobodyHasStopped(t *testing.T) {
 
 // A transform may take longer than the run of a plain List waits. There is one object at a time, because client-go
 // before 0.36 locks its queue meanwhile: if the queue held another one, its reader would wait for the lock, and the
-// time of the bubble would stand still.
+// bubble's time would stand still.
 func TestSlowTransform(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
 		remove(t, srv, "window")

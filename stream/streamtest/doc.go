@@ -32,7 +32,8 @@
 //
 // client-go's informers run on it, too. In a bubble, first remove the second of
 // k8s.io/apimachinery/pkg/util/runtime.ErrorHandlers: it delays errors by a clock outside the bubble, and would sleep
-// for decades.
+// for decades. With client-go before 0.35 they need a resync period in a bubble, even 100 years: without one, their
+// reflector waits on a channel outside the bubble, and time stands still. That goes for package informer, too.
 //
 // # Scripts
 //
