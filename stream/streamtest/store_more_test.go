@@ -164,8 +164,10 @@ func TestPositionsOnlyWithMarkUnclean(t *testing.T) {
 				for _, key := range m.Keys() {
 					c, _ := m.Load(context.Background(), key)
 					p := c.Position
-					_ = m.Commit(context.Background(), []checkpoint.Delta{{Key: key, Identity: c.Identity, Unclean: true,
-						ResourceVersions: p.ResourceVersions, Partial: p.Partial, Rewound: p.Rewound}})
+					_ = m.Commit(context.Background(), []checkpoint.Delta{{
+						Key: key, Identity: c.Identity, Unclean: true,
+						ResourceVersions: p.ResourceVersions, Partial: p.Partial, Rewound: p.Rewound,
+					}})
 				}
 			}
 			h := hooked{Memory: m, load: func(ctx context.Context, key string) (*checkpoint.Checkpoint, error) {
