@@ -28,7 +28,7 @@ import (
 func (o *Options) check(r gvr.Resource) (Options, error) {
 	c := *cmp.Or(o, &Options{})
 	for _, part := range []string{cmp.Or(r.Group, "core"), r.Version, r.GroupVersionResource.Resource} {
-		if part == "" || len(path.IsValidPathSegmentName(part)) > 0 { // client-go would request another path
+		if part == "" || len(badSegment(part)) > 0 { // client-go would request another path
 			return c, invalid.New("Resource", r.String(),
 				"must have a version and a plural that can be in a path, such as v1 and pods")
 		}
@@ -149,7 +149,7 @@ func (o *Options) fieldSelector() (string, error) {
 	if o.Name == "" {
 		return o.FieldSelector, nil
 	}
-	if reasons := path.IsValidPathSegmentName(o.Name); len(reasons) > 0 {
+	if reasons := badSegment(o.Name); len(reasons) > 0 {
 		return "", invalid.New("Name", o.Name, "must be the name of an object: "+strings.Join(reasons, ", "))
 	}
 	name := fields.OneTermEqualSelector("metadata.name", o.Name)
@@ -157,6 +157,12 @@ func (o *Options) fieldSelector() (string, error) {
 		return name.String(), nil
 	}
 	return fields.AndSelectors(given, name).String(), nil
+}
+
+// badSegment returns why a name can't be a part of the path of a request.
+func badSegment(name string) []string {
+	//lint:ignore SA1019 what replaces it came with apimachinery 0.35
+	return path.IsValidPathSegmentName(name)
 }
 
 // involvedFields maps the API group of Events to the prefix of the fields that name the object an Event is about. (In

@@ -229,7 +229,7 @@ func (c *storeCheck) resume(deltas []checkpoint.Delta) {
 // secondOpen opens the Store although it is open. If open has not returned after a second, it waits for a lock: then
 // later returns what it returns in the end. What that is depends on the first Store only once that is closed: nothing
 // is committed meanwhile.
-func (c *storeCheck) secondOpen() (s checkpoint.Store, err error, later <-chan opened) {
+func (c *storeCheck) secondOpen() (s checkpoint.Store, later <-chan opened, err error) {
 	done := make(chan opened, 1)
 	go func() {
 		s, err := c.openOnce()
@@ -237,9 +237,9 @@ func (c *storeCheck) secondOpen() (s checkpoint.Store, err error, later <-chan o
 	}()
 	select {
 	case o := <-done:
-		return o.store, o.err, nil
+		return o.store, nil, o.err
 	case <-time.After(time.Second):
-		return nil, errors.New("open waits"), done
+		return nil, done, errors.New("open waits")
 	}
 }
 

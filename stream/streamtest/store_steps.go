@@ -307,7 +307,7 @@ func checkKilled(c *storeCheck) {
 	if !c.commit(deltas...) {
 		return
 	}
-	second, err, later := c.secondOpen()
+	second, later, err := c.secondOpen()
 	switch {
 	case later != nil:
 		c.waitsForClose(first, later)
