@@ -39,9 +39,11 @@ func Wait(ctx context.Context, source sequence, targets ...Target) error {
 		return err
 	}
 	w := newWaiter(targets)
-	for ev, err := range source.Events(ctx) {
+	l := newLater(ctx, source)
+	defer l.end()
+	for ev, err := range source.Events(l) {
 		if err != nil {
-			return w.end(err)
+			return w.end(l.explain(err))
 		}
 		if err := w.observe(ev); err != nil {
 			return err
@@ -60,7 +62,7 @@ func Wait(ctx context.Context, source sequence, targets ...Target) error {
 			}
 		}
 	}
-	return w.end(cmp.Or(context.Cause(ctx), stream.ErrUnmet))
+	return w.end(l.explain(cmp.Or(context.Cause(ctx), stream.ErrUnmet)))
 }
 
 // check returns an error about an argument. It completes the targets.
