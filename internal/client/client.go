@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"io"
 	"math"
 	"mime"
 	"net/http"
@@ -231,7 +232,11 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r = r.Clone(r.Context())
 	r.Header.Set("Accept", c.accepts())
-	resp, err := t.next.RoundTrip(r)
+	send := t.next.RoundTrip
+	if c.watch {
+		send = t.watch
+	}
+	resp, err := send(r)
 	if err != nil {
 		return resp, err
 	}
@@ -256,6 +261,35 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Header.Set("Content-Type", runtime.ContentTypeJSON) // of what client-go reads
 	}
 	return resp, nil
+}
+
+// watch sends the request of a watch.
+func (t transport) watch(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	resp, err := t.next.RoundTrip(r.WithContext(ctx))
+	if err != nil || resp.Body == nil {
+		cancel()
+		return resp, err
+	}
+	resp.Body = canceledBody{resp.Body, cancel, resp.ProtoMajor == 1}
+	return resp, nil
+}
+
+// canceledBody cancels the request of a watch when it is closed: over HTTP/1 before. Since Go 1.27 Close alone reads on
+// there for up to 50 ms, so that the connection can be used again if the answer ends: that of a watch does not. Over
+// HTTP/2 Close waits until the connection has one request less, unless the request is canceled.
+type canceledBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+	http1  bool
+}
+
+func (b canceledBody) Close() error {
+	defer b.cancel()
+	if b.http1 {
+		b.cancel()
+	}
+	return b.ReadCloser.Close()
 }
 
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
