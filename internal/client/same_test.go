@@ -198,7 +198,8 @@ func TestFramingMatchesClientGo(t *testing.T) {
 		inSteps(t, nextVariant(), test.why+", EOF with the last chunk", served{chunks: test.chunks, with: true})
 	}
 	// What can't be an event is reported at once, even if the server sends nothing more.
-	for _, garbage := range []string{"garbage\n", "<html>\n", "]", "}", ",\n", "data: {}\n", "\xff\n", "\ufeff\n",
+	// client-go with Go 1.27 reports a comma only with what follows it.
+	for _, garbage := range []string{"garbage\n", "<html>\n", "]", "}", ",{}\n", "data: {}\n", "\xff\n", "\ufeff\n",
 		"k8s\x00\n", "1\n", "null\n", "{}", `{"a":1}`, `[]`} {
 		for _, before := range []string{"", added + "\n", added} {
 			inSteps(t, nextVariant(), "garbage", served{chunks: chunksOf(before+garbage, added)})
