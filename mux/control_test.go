@@ -114,3 +114,48 @@ func (w waiting) Key() string { return string(w) }
 func (w waiting) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
 	return func(func(stream.Event, error) bool) { <-ctx.Done() }
 }
+
+// A follower begins when all that had its prefix before have ended, also those that were removed while another one was
+// ending.
+func TestFollowersOfAPrefixRunOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running, begun := 0, 0
+		add := func() {
+			err := m.AddGroup(friend.Access{}, &host.Group{Prefix: "p", Done: func() bool { return false },
+				Run: func(ctx context.Context) error {
+					running++
+					begun++
+					if running > 1 {
+						t.Errorf("follower %d begins while another one is ending", begun)
+					}
+					<-ctx.Done()
+					time.Sleep(time.Hour)
+					running--
+					return nil
+				}})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		go func() {
+			for _, wait := range []time.Duration{0, 0, 90 * time.Minute, 3 * time.Hour} {
+				time.Sleep(wait)
+				add()
+				time.Sleep(time.Minute)
+				go m.Remove("p")
+				synctest.Wait()
+			}
+			time.Sleep(3 * time.Hour)
+			m.Stop()
+		}()
+		for range m.Events(t.Context()) {
+		}
+		if begun != 4 || len(m.sources.leaving) > 0 {
+			t.Errorf("%d followers have begun, want 4; left: %v", begun, m.sources.leaving)
+		}
+	})
+}

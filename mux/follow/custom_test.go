@@ -288,17 +288,42 @@ func TestCustomKeepsTheDefinitionsItKnows(t *testing.T) {
 // What was served when the run began is not new, even if the definitions are known later.
 func TestCustomStartsNowWhereTheRunDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := newCRDServer([]gvr.Resource{robots})
+		srv := newCRDServer([]gvr.Resource{robots}, gauges)
 		srv.Put(robots, "one", "a")
+		srv.Put(gauges, "one", "c")
 		f := newFollower(t, srv, allCustom, &follow.Options{
 			Source: watchedWith(stream.Options{}, stream.Run{Start: stream.Now()})})
 		f.apply("customresourcedefinitions initial *: slow 10s\nat 30s: heal")
 		f.start(t.Context())
-		f.after(40*time.Second, "it was served", "robots.example.com SYNCED @3")
+		f.after(40*time.Second, "it was served", "robots.example.com SYNCED @4")
 		srv.Put(crds, "", "rovers.example.com")
 		srv.Serve(rovers)
 		srv.Put(rovers, "one", "b")
-		f.after(3*time.Second, "it is new", "rovers.example.com ADDED one/b@5", "rovers.example.com SYNCED @5")
+		f.after(3*time.Second, "it is new", "rovers.example.com ADDED one/b@6", "rovers.example.com SYNCED @6")
+		changed := gauges
+		changed.ShortNames = []string{"ga"}
+		srv.Serve(changed)
+		f.after(time.Minute, "it has no definition, and has changed")
+		srv.Put(crds, "", "gauges.example.com")
+		f.after(3*time.Second, "it was served, too", "gauges.example.com SYNCED @7")
+		f.stop()
+	})
+}
+
+// A resource that is gone waits for no definition: what is served under its name then may be another one.
+func TestCustomForgetsWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newCRDServer([]gvr.Resource{robots}, gauges)
+		f := newFollower(t, srv, allCustom, nil)
+		f.start(t.Context())
+		f.after(3*time.Second, "it has no definition", "robots.example.com SYNCED @2")
+		f.do("gauges delete crd")
+		f.after(time.Minute, "it is gone")
+		srv.Put(crds, "", "gauges.example.com")
+		f.after(10*time.Second, "it is defined, and not served")
+		if st := f.m.Status().Resources; len(st) != 1 {
+			t.Errorf("the status is %+v, want robots alone", st)
+		}
 		f.stop()
 	})
 }
