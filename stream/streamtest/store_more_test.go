@@ -3,7 +3,6 @@ package streamtest_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +34,7 @@ func TestBrokenStoresAreFoundInTime(t *testing.T) {
 							return ctx.Err()
 						}
 						_ = h.Memory.Commit(ctx, deltas[i:i+1])
-						runtime.Gosched() // as a Store does that writes to a medium
+						time.Sleep(100 * time.Microsecond) // as a Store takes that writes to a medium
 					}
 					return nil
 				}
@@ -91,9 +90,7 @@ func TestCommitsWithADerivedContextPass(t *testing.T) {
 		h.commit = func(ctx context.Context, deltas []checkpoint.Delta) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
-			for range deltas {
-				runtime.Gosched()
-			}
+			time.Sleep(100 * time.Microsecond)
 			if ctx.Err() != nil {
 				refused++
 				return ctx.Err()
