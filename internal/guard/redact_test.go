@@ -95,6 +95,7 @@ func TestRedactQuotesNothing(t *testing.T) {
 	_, duration := time.ParseDuration("5hunter2")
 	_, groupVersion := schema.ParseGroupVersion("hunter2/hunter2/x")
 	number := json.Unmarshal([]byte(`{"n":"hunter2"}`), &struct{ N json.Number }{})
+	untilQuoted, _, _ := strings.Cut(number.Error(), ` "`) // which differs since Go 1.27
 	strict := json.NewDecoder(strings.NewReader(`{"hunter2":1}`))
 	strict.DisallowUnknownFields()
 	var status metav1.Status
@@ -119,7 +120,7 @@ func TestRedactQuotesNothing(t *testing.T) {
 		{header("Content-Length: hunter2"), "bad Content-Length..."},
 		{header("Content-Length: 5\r\nContent-Length: hunter2"), "multiple Content-Length headers; got..."},
 		{header("Transfer-Encoding: hunter2"), "unsupported transfer encoding..."},
-		{number, "json: invalid number literal, trying to unmarshal..."},
+		{number, untilQuoted + "..."},
 		{strict.Decode(&status), "json: unknown field..."},
 		{groupVersion, "unexpected GroupVersion string..."},
 		{duration, "time: unknown unit..."},
