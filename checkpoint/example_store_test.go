@@ -29,8 +29,8 @@ func (s *ValueStore) read(ctx context.Context) (map[string]*checkpoint.Checkpoin
 		return nil, err
 	}
 	value, err := s.Values.Get(s.Key)
-	if err == nil && value != nil && json.Unmarshal(value, &all) != nil {
-		err = &checkpoint.CorruptError{Store: s.Key, Err: fmt.Errorf("invalid value %.20q: must be JSON", value)}
+	if err == nil && value != nil && (json.Unmarshal(value, &all) != nil || all == nil) { // null is JSON, too
+		err = &checkpoint.CorruptError{Store: s.Key, Err: fmt.Errorf("invalid value %.20q: must be an object", value)}
 	}
 	return all, err
 }
@@ -104,10 +104,10 @@ func ExampleStore() {
 	})
 	fmt.Println("violations:", err)
 
-	values["gvrwatch/positions"] = []byte("something else")
+	values["gvrwatch/positions"] = []byte("null")
 	_, err = (&ValueStore{Values: values, Key: "gvrwatch/positions"}).Load(context.Background(), "pods")
 	fmt.Println(err)
 	// Output:
 	// violations: <nil>
-	// can't read checkpoints from gvrwatch/positions: invalid value "something else": must be JSON
+	// can't read checkpoints from gvrwatch/positions: invalid value "null": must be an object
 }

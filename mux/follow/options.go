@@ -18,9 +18,9 @@ import (
 type Options struct {
 	// Mux configures the mux.Mux. It must be zero with Into.
 	Mux mux.Options
-	// Into is a mux.Mux to add the sources to, instead of a new one: that of several clusters, for example. The run of
-	// Into runs this follower, too: if one is active, from now on. Into.Remove(Prefix) removes the follower and all its
-	// sources. Nil means a new Mux.
+	// Into is a mux.Mux to add the sources to, instead of a new one: that of several clusters, for example. Each run of
+	// Into runs this follower, too. A run that is active begins to do so at once. Into.Remove(Prefix) removes the
+	// follower and all its sources. Nil means a new Mux.
 	Into *mux.Mux
 	// Prefix and a slash begin the key of each source in Into: "eu/widgets.example.com". mux.PrefixOf returns the
 	// Prefix of an event. With Into, Prefix may be any text that is not empty, with slashes too, but not the Prefix of

@@ -24,12 +24,14 @@ import (
 //   - A commit is loaded as it was made, at once and after a reopen: all fields of the Identity, the flags, versions
 //     that no float64 has, objects that differ only in their uid, and objects without a uid or a version. What a delta
 //     leaves out is kept or replaced as [checkpoint.Delta] says, also in a random history of commits.
-//   - Keys are kept apart. Load of a key without a checkpoint returns nil, before the first commit and after Delete.
+//   - Keys are kept apart, and so are objects, whatever characters are in a namespace, a name or a uid. Load of a key
+//     without a checkpoint returns nil, before the first commit and after Delete.
 //   - Of a commit of several keys all is made or nothing, also if its context ends meanwhile. A call whose context has
 //     ended before changes nothing if it returns an error, and does not take an existing checkpoint for a missing one.
-//   - A commit of 1,000 objects is made: a Tracker with the default Options commits that many. One of 5,000
-//     objects with long names, which is more than 1 MiB, is made, or returns an error and changes nothing.
-//   - Committed is the time of the commit, and the same at each Load.
+//   - A commit of 1,000 objects is made: a Tracker with the default Options commits that many. So is one of 200 keys:
+//     a Tracker commits those of all its Streams at once. One of 5,000 objects with long names, which is more than
+//     1 MiB, is made, or returns an error and changes nothing.
+//   - Committed is the time of the commit, to the hour, and the same at each Load.
 //   - The caller may change what it has passed to Commit, and what Load has returned.
 //   - A commit after Close is made, or returns an error that wraps os.ErrClosed.
 //   - A Store that is opened a second time without Close, as after a kill, has all commits. It may be locked instead:
@@ -39,9 +41,10 @@ import (
 //
 // Not checked is what needs a medium that breaks: that Load of a damaged checkpoint returns an error, that a write that
 // fails midway changes nothing, and that a commit survives a power failure. Of a Store that is locked until Close it is
-// not checked either that its commits outlive a kill: one that writes only at Close passes. With GOMAXPROCS=1 a context
-// may not end in a commit. Calls are made one at a time, as a Tracker makes them. No call has a bound but the test's
-// timeout.
+// not checked either that its commits outlive a kill: one that writes only at Close passes. Of no Store it is checked
+// that the mark of MarkUnclean outlives a kill. What the process keeps between two calls of open counts as kept. With
+// GOMAXPROCS=1 a context may not end in a commit. Calls are made one at a time, as a Tracker makes them. No call has a
+// bound but the test's timeout.
 func CheckStore(open func() (checkpoint.Store, error)) error {
 	if open == nil {
 		return errors.New("check a Store: invalid open: must not be nil")

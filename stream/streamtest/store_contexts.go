@@ -83,7 +83,7 @@ func checkEnds(c *storeCheck) {
 // checkEndsMidway ends the context while Commit runs. A context that was derived from it ends then too, which asks
 // countdown only once.
 func checkEndsMidway(c *storeCheck) {
-	const keys, objects, moments = 8, 25, 12
+	const keys, objects, moments = 8, 125, 12 // as many objects as a Tracker with the default Options commits
 	deltas := func(version string) (deltas []checkpoint.Delta) {
 		for k := range keys {
 			d := delta(fmt.Sprint("midway.", k), version)

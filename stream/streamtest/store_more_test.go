@@ -3,6 +3,7 @@ package streamtest_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +35,32 @@ func TestBrokenStoresAreFoundInTime(t *testing.T) {
 							return ctx.Err()
 						}
 						_ = h.Memory.Commit(ctx, deltas[i:i+1])
-						time.Sleep(100 * time.Microsecond) // as a Store takes that writes to a medium
+						time.Sleep(time.Millisecond) // as a Store takes that writes to a medium
+					}
+					return nil
+				}
+			}))},
+		{"500 objects are written at a time",
+			"a context that ends midway: at once: Commit returned an error (context canceled), and ",
+			opener(with(func(h *hooked) {
+				h.commit = func(ctx context.Context, deltas []checkpoint.Delta) error {
+					ctx, cancel := context.WithTimeout(ctx, time.Hour)
+					defer cancel()
+					for first := true; len(deltas) > 0; first = false {
+						if !first {
+							time.Sleep(2 * time.Millisecond) // as a Store takes that writes to a medium
+						}
+						if ctx.Err() != nil {
+							return ctx.Err()
+						}
+						n := 1
+						for objects := len(deltas[0].Put); n < len(deltas); n++ {
+							if objects += len(deltas[n].Put); objects > 500 {
+								break
+							}
+						}
+						_ = h.Memory.Commit(ctx, deltas[:n])
+						deltas = deltas[n:]
 					}
 					return nil
 				}
@@ -90,7 +116,9 @@ func TestCommitsWithADerivedContextPass(t *testing.T) {
 		h.commit = func(ctx context.Context, deltas []checkpoint.Delta) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
-			time.Sleep(100 * time.Microsecond)
+			for range deltas {
+				runtime.Gosched()
+			}
 			if ctx.Err() != nil {
 				refused++
 				return ctx.Err()

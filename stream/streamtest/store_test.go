@@ -175,7 +175,7 @@ func TestStoresThatAreLockedPass(t *testing.T) {
 	}
 }
 
-// TestStoreThatIsFencedPasses: the later owner alone commits.
+// TestStoreThatIsFencedPasses: the later owner alone commits, and Close of the earlier one says so, too.
 func TestStoreThatIsFencedPasses(t *testing.T) {
 	tries := 0
 	err := streamtest.CheckStore(opener(fenced(func(_ *checkpoint.Memory, _ []checkpoint.Delta, n int) error {
@@ -600,6 +600,14 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				return h.Memory.Commit(ctx, deltas)
 			}
 		})},
+		{"many keys are too many", "a large commit: Commit returns an error: too many", with(func(h *hooked) {
+			h.commit = func(ctx context.Context, deltas []checkpoint.Delta) error {
+				if len(deltas) > 100 {
+					return errors.New("too many")
+				}
+				return h.Memory.Commit(ctx, deltas)
+			}
+		})},
 		{"what is too large is written in part", "a large commit: of 5,000 objects: Commit returned an error " +
 			"(too large), and 1 of 2 checkpoints have not changed: must be all or none", with(func(h *hooked) {
 			h.commit = func(ctx context.Context, deltas []checkpoint.Delta) error {
@@ -709,7 +717,13 @@ func fenced(
 	return func(m *checkpoint.Memory, times int) (checkpoint.Store, error) {
 		owner = times
 		closed, tries := false, 0
-		return hooked{Memory: m, close: func() error { closed = true; return nil },
+		return hooked{Memory: m,
+			close: func() error {
+				if closed = true; owner != times {
+					return &checkpoint.FencedError{Store: "the Store", Holder: "another"}
+				}
+				return nil
+			},
 			commit: func(ctx context.Context, deltas []checkpoint.Delta) error {
 				switch {
 				case owner == times && closed:
@@ -735,6 +749,7 @@ func TestMarksAreChecked(t *testing.T) {
 	tests := []struct {
 		why, want                                             string
 		ignored, present, forgets, stays, once, sticky, fails bool
+		cleans                                                bool // each commit
 	}{
 		{why: "it does what the documentation demands"},
 		{why: "the mark is not written", ignored: true,
@@ -749,6 +764,8 @@ func TestMarksAreChecked(t *testing.T) {
 			want: `MarkUnclean: after a reopen: Load("b"): invalid Unclean false: must be true`},
 		{why: "the mark is not taken back", sticky: true,
 			want: `MarkUnclean and back: after a reopen: Load("a"): invalid Unclean true: must be false`},
+		{why: "a commit takes the mark back", cleans: true,
+			want: `a commit after MarkUnclean: after a reopen: Load("a"): invalid Unclean false: must be true`},
 		{why: "it can't be marked", fails: true, want: "MarkUnclean: MarkUnclean(true) returns an error: no"},
 	}
 	for _, tt := range tests {
@@ -780,6 +797,9 @@ func TestMarksAreChecked(t *testing.T) {
 				}
 				if tt.forgets && inherited {
 					clear(disk.others)
+				}
+				if tt.cleans {
+					disk.mark = false
 				}
 				return m.Commit(ctx, deltas)
 			}
