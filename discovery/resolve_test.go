@@ -13,6 +13,8 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
@@ -362,6 +364,8 @@ func TestResolverAcceptsEveryClient(t *testing.T) {
 		{cached, addToServer, "a caching client"},
 		{onlyCached{cached}, addToServer, "a caching client without contexts"},
 		{onlyDiscovery{served.WithLegacy()}, addToServer, "a client with only the plain interface"},
+		{clientdiscovery.NewDiscoveryClient(restClient(t, srv)), addToServer, "with the REST client of one API"},
+		{memory.NewMemCacheClient(clientdiscovery.NewDiscoveryClient(restClient(t, srv))), addToServer, "its cache"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
@@ -376,6 +380,18 @@ func TestResolverAcceptsEveryClient(t *testing.T) {
 			}
 		})
 	}
+}
+
+// restClient returns a REST client whose requests are below /api/v1, unless they have an absolute path.
+func restClient(t *testing.T, srv *streamtest.Server) rest.Interface {
+	cfg := srv.Config()
+	cfg.APIPath, cfg.GroupVersion = "/api", &schema.GroupVersion{Version: "v1"}
+	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	c, err := rest.RESTClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // onlyCached hides the methods that take a context.
