@@ -115,8 +115,9 @@ func TestCustomFollowsDefinitions(t *testing.T) {
 		f.after(time.Second, "it is watched", "gauges.example.com ADDED one/a@5")
 		_, _ = srv.Delete(crds, "", "gauges.example.com")
 		f.after(10*time.Second, "another API serves the type, without a definition")
-		if st := f.status("gauges.example.com"); st.State != follow.Gone || st.Cause == nil {
-			t.Errorf("the state is %s: %v, want Gone and a cause", st.State, st.Cause)
+		const gone = "no CustomResourceDefinition defines the resource any more"
+		if st := f.status("gauges.example.com"); st.State != follow.Gone || fmt.Sprint(st.Cause) != gone {
+			t.Errorf("the state is %s: %v, want Gone: %s", st.State, st.Cause, gone)
 		}
 		srv.Put(gauges, "one", "b")
 		f.after(10*time.Second, "it is no longer watched")
