@@ -3,6 +3,7 @@ package discovery_test
 import (
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -350,6 +351,8 @@ func scopes(resources []gvr.Resource) []string {
 func TestResolverAcceptsEveryClient(t *testing.T) {
 	srv := streamtest.NewServer(pods, widgets)
 	defer srv.Close()
+	plain := httptest.NewServer(srv)
+	defer plain.Close()
 	addToServer := func() { srv.Serve(gadgets) }
 	list := &metav1.APIResourceList{GroupVersion: "other.example.com/v1"}
 	fake := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{list}}}
@@ -364,8 +367,9 @@ func TestResolverAcceptsEveryClient(t *testing.T) {
 		{cached, addToServer, "a caching client"},
 		{onlyCached{cached}, addToServer, "a caching client without contexts"},
 		{onlyDiscovery{served.WithLegacy()}, addToServer, "a client with only the plain interface"},
-		{clientdiscovery.NewDiscoveryClient(restClient(t, srv)), addToServer, "with the REST client of one API"},
-		{memory.NewMemCacheClient(clientdiscovery.NewDiscoveryClient(restClient(t, srv))), addToServer, "its cache"},
+		{clientdiscovery.NewDiscoveryClient(restClient(t, srv.Config())), addToServer, "a REST client of one API"},
+		{memory.NewMemCacheClient(clientdiscovery.NewDiscoveryClient(restClient(t, &rest.Config{Host: plain.URL}))),
+			addToServer, "a cache, and Go's default transport"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
@@ -383,8 +387,7 @@ func TestResolverAcceptsEveryClient(t *testing.T) {
 }
 
 // restClient returns a REST client whose requests are below /api/v1, unless they have an absolute path.
-func restClient(t *testing.T, srv *streamtest.Server) rest.Interface {
-	cfg := srv.Config()
+func restClient(t *testing.T, cfg *rest.Config) rest.Interface {
 	cfg.APIPath, cfg.GroupVersion = "/api", &schema.GroupVersion{Version: "v1"}
 	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	c, err := rest.RESTClientFor(cfg)
