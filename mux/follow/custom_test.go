@@ -253,6 +253,49 @@ func TestCustomWithoutDefinitionsHasAStatus(t *testing.T) {
 	}
 }
 
+// While a server that had sent the definitions fails, a status says so after a minute, and nothing changes of what is
+// known. What is defined meanwhile is followed later.
+func TestCustomStatusWhileTheServerFails(t *testing.T) {
+	for _, how := range []string{"401", "405", "500", "refuse", "hang"} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := newCRDServer([]gvr.Resource{robots}, rovers)
+			f := newFollower(t, srv, allCustom, nil)
+			f.start(t.Context())
+			const key = "customresourcedefinitions.apiextensions.k8s.io"
+			reports := func() (states []string) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				for _, line := range f.states {
+					if state, ok := strings.CutPrefix(line, key+" "); ok {
+						states = append(states, state)
+					}
+				}
+				return states
+			}
+			f.after(5*time.Second, how, "robots.example.com SYNCED @2")
+			f.apply("customresourcedefinitions any *: " + how)
+			f.do("customresourcedefinitions close watches")
+			srv.Put(crds, "", "rovers.example.com")
+			f.after(30*time.Second, how+" for half a minute")
+			if got := reports(); len(got) > 0 {
+				t.Errorf("%s for half a minute: reported %q", how, got)
+			}
+			f.after(3*time.Minute, how+" for minutes")
+			if st := f.status(key); st.State != follow.Failing || st.Cause == nil {
+				t.Errorf("%s for minutes: the state is %s: %v, want Failing and a cause", how, st.State, st.Cause)
+			}
+			f.do("heal")
+			f.after(2*time.Minute, how+" is over", "rovers.example.com SYNCED @3")
+			if diff := cmp.Diff([]string{"Failing", "Watching"}, reports()); diff != "" {
+				t.Errorf("%s: StatusChanged (-want +got):\n%s", how, diff)
+			}
+			if err := f.stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // A right that is taken away changes nothing of what is known.
 func TestCustomKeepsTheDefinitionsItKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
