@@ -61,7 +61,7 @@ func rewired(
 		GroupVersion: metav1.SchemeGroupVersion,
 		Negotiator:   runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), metav1.SchemeGroupVersion),
 	}
-	rc, err := rest.NewRESTClient(through.Get().URL(), "", content, through.GetRateLimiter(), &hc)
+	rc, err := rest.NewRESTClient(through.Get().AbsPath("/").URL(), "", content, through.GetRateLimiter(), &hc)
 	if err != nil {
 		return c
 	}

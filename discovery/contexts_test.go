@@ -14,6 +14,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
+	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
 // plainClient has the methods of a client before client-go 0.37, without contexts. Each call waits for answer.
@@ -225,4 +226,28 @@ func (emptyClient) GroupsAndMaybeResources() (
 	*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, failedAPIs, error,
 ) {
 	return nil, nil, nil, nil
+}
+
+// partlyClient returns a part of what a version serves, and an error.
+type partlyClient struct {
+	plainClient
+	err error
+}
+
+func (c partlyClient) ServerResourcesForGroupVersion(gv string) (*metav1.APIResourceList, error) {
+	list, _ := c.plainClient.ServerResourcesForGroupVersion(gv)
+	return list, c.err
+}
+
+// TestAPartOfADocumentCounts: what is in a list that comes with an error is served, and what is not may be.
+func TestAPartOfADocumentCounts(t *testing.T) {
+	errPartly := errors.New("not all could be read")
+	r := discovery.NewResolver(partlyClient{plainClient{answer: func() {}}, errPartly}, 0)
+	if res, err := r.Resolve(t.Context(), gadgets.Ref()); err != nil || res.Kind != "Gadget" {
+		t.Errorf("got %v, %v, want Gadget", res, err)
+	}
+	other := gvr.Ref{Group: "other.example.com", Name: "others"}
+	if res, err := r.Resolve(t.Context(), other); !errors.Is(err, errPartly) {
+		t.Errorf("got %v, %v, want the error of the list", res, err)
+	}
 }

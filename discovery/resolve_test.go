@@ -3,6 +3,7 @@ package discovery_test
 import (
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
@@ -348,6 +351,8 @@ func scopes(resources []gvr.Resource) []string {
 func TestResolverAcceptsEveryClient(t *testing.T) {
 	srv := streamtest.NewServer(pods, widgets)
 	defer srv.Close()
+	plain := httptest.NewServer(srv)
+	defer plain.Close()
 	addToServer := func() { srv.Serve(gadgets) }
 	list := &metav1.APIResourceList{GroupVersion: "other.example.com/v1"}
 	fake := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{list}}}
@@ -362,6 +367,9 @@ func TestResolverAcceptsEveryClient(t *testing.T) {
 		{cached, addToServer, "a caching client"},
 		{onlyCached{cached}, addToServer, "a caching client without contexts"},
 		{onlyDiscovery{served.WithLegacy()}, addToServer, "a client with only the plain interface"},
+		{clientdiscovery.NewDiscoveryClient(restClient(t, srv.Config())), addToServer, "a REST client of one API"},
+		{memory.NewMemCacheClient(clientdiscovery.NewDiscoveryClient(restClient(t, &rest.Config{Host: plain.URL}))),
+			addToServer, "a cache, and Go's default transport"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
@@ -376,6 +384,17 @@ func TestResolverAcceptsEveryClient(t *testing.T) {
 			}
 		})
 	}
+}
+
+// restClient returns a REST client whose requests are below /api/v1, unless they have an absolute path.
+func restClient(t *testing.T, cfg *rest.Config) rest.Interface {
+	cfg.APIPath, cfg.GroupVersion = "/api", &schema.GroupVersion{Version: "v1"}
+	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	c, err := rest.RESTClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // onlyCached hides the methods that take a context.

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -158,4 +160,54 @@ func TestFollowersOfAPrefixRunOneAfterTheOther(t *testing.T) {
 			t.Errorf("%d followers have begun, want 4; left: %v", begun, m.sources.leaving)
 		}
 	})
+}
+
+// ofGroup is a source that a follower has added.
+type ofGroup struct {
+	one
+	group *host.Group
+}
+
+func (s ofGroup) Group(friend.Access) *host.Group { return s.group }
+
+// inner is a Mux that is a source.
+type inner struct{ *Mux }
+
+func (inner) Key() string { return "in" }
+
+// An event has the prefix of a follower of the Mux that delivers it, and none of a follower of another Mux.
+func TestPrefixIsThatOfTheSameMux(t *testing.T) {
+	for _, tt := range []struct {
+		nested bool
+		want   string
+	}{{false, "europe in europe/widgets"}, {true, " in in"}} {
+		synctest.Test(t, func(t *testing.T) {
+			m, err := New(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := &host.Group{Prefix: "europe"}
+			g.Run = func(context.Context) error { return m.Add(ofGroup{"europe/widgets", g}, nil) }
+			if err := m.AddGroup(friend.Access{}, g); err != nil {
+				t.Fatal(err)
+			}
+			runs := m
+			if tt.nested {
+				if runs, err = New(nil, inner{m}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got []string
+			for ev, err := range runs.Events(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, PrefixOf(ev)+" in "+SourceOf(ev))
+				runs.Stop()
+			}
+			if diff := cmp.Diff([]string{tt.want}, got); diff != "" {
+				t.Errorf("nested %t (-want +got):\n%s", tt.nested, diff)
+			}
+		})
+	}
 }

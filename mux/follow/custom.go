@@ -23,10 +23,18 @@ type custom struct {
 	names   map[string]bool                     // as they were last, also while they can't be watched
 	waiting map[schema.GroupResource]*candidate // without a definition
 	status  ResourceStatus                      // of the definitions, after a run as it was last
+	known   bool                                // names are those of this run
+	failing failing
 }
 
-// maxStarting is how long the definitions may be Starting. Then they are Failing, and Options.UntilSynced does not wait
-// for them.
+// failing says since when requests for the definitions fail, and why they did last. It is zero while none does.
+type failing struct {
+	since time.Time
+	cause error
+}
+
+// maxStarting is how long the definitions may be Starting, or requests for them fail. Then they are Failing, and
+// Options.UntilSynced does not wait for them.
 const maxStarting = time.Minute
 
 // candidate is a resource that is served and selected.
@@ -45,7 +53,7 @@ func newCustom(report func(ResourceStatus)) *custom {
 func (c *custom) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = map[schema.GroupResource]*candidate{}
+	c.waiting, c.known, c.failing = map[schema.GroupResource]*candidate{}, false, failing{}
 	c.status = ResourceStatus{Resource: definitions, State: Starting, Since: time.Now()}
 }
 
@@ -110,38 +118,47 @@ func (c *custom) watcher(client dynamic.Interface, changed func(names []string))
 	}
 }
 
-// handleState handles a state of the watch. One that the Stream leaves by itself matters only before the definitions
-// are known: it is why they are not.
+// handleState handles a state of the watch. What the Stream leaves by itself makes the definitions Failing only if it
+// lasts (limit).
 func (c *custom) handleState(st stream.Status) {
-	if st.State == stream.Stopped || st.Cause == nil {
-		return
-	}
 	c.change(func(now *ResourceStatus) {
 		switch {
+		case st.State == stream.Stopped:
+		case st.State == stream.Streaming:
+			if c.failing = (failing{}); c.known && now.State == Failing {
+				now.State, now.Cause = Watching, nil
+			}
+		case st.Cause == nil:
 		case st.State == stream.Forbidden:
 			now.State, now.Cause = Forbidden, st.Cause
 		case st.State == stream.Gone:
 			now.State, now.Cause = Gone, st.Cause
-		case now.State == Starting, now.State == Failing:
-			now.Cause = st.Cause
+		default:
+			if c.failing.since.IsZero() && st.State != stream.Unordered { // which is watched all the same
+				c.failing.since = time.Now()
+			}
+			if c.failing.cause = st.Cause; now.State == Starting || now.State == Failing {
+				now.Cause = st.Cause
+			}
 		}
 	})
 }
 
-// limit makes the definitions Failing once they have been Starting for maxStarting.
+// limit makes the definitions Failing once they have been Starting, or failing, for maxStarting.
 func (c *custom) limit(ctx context.Context) {
-	if !wait.Sleep(ctx, maxStarting, nil) {
-		return
+	for wait.Sleep(ctx, maxStarting/6, nil) {
+		c.change(func(now *ResourceStatus) {
+			switch {
+			case now.State == Watching && !c.failing.since.IsZero() && time.Since(c.failing.since) >= maxStarting:
+				now.State, now.Cause = Failing, c.failing.cause
+			case now.State == Starting && time.Since(now.Since) >= maxStarting:
+				now.State = Failing
+				if now.Cause == nil {
+					now.Cause = fmt.Errorf("the server has not sent all definitions within %v", maxStarting)
+				}
+			}
+		})
 	}
-	c.change(func(now *ResourceStatus) {
-		if now.State != Starting {
-			return
-		}
-		now.State = Failing
-		if now.Cause == nil {
-			now.Cause = fmt.Errorf("the server has not sent all definitions within %v", maxStarting)
-		}
-	})
 }
 
 // change changes the status of the definitions, and reports what is wrong, or no longer is.
@@ -176,5 +193,8 @@ func (f *follower) define(ctx context.Context, names []string) {
 		}
 	}
 	f.attaching.Unlock()
-	f.custom.change(func(now *ResourceStatus) { now.State, now.Cause = Watching, nil })
+	f.custom.change(func(now *ResourceStatus) {
+		now.State, now.Cause = Watching, nil
+		f.custom.known, f.custom.failing = true, failing{}
+	})
 }

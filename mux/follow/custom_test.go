@@ -115,8 +115,9 @@ func TestCustomFollowsDefinitions(t *testing.T) {
 		f.after(time.Second, "it is watched", "gauges.example.com ADDED one/a@5")
 		_, _ = srv.Delete(crds, "", "gauges.example.com")
 		f.after(10*time.Second, "another API serves the type, without a definition")
-		if st := f.status("gauges.example.com"); st.State != follow.Gone || st.Cause == nil {
-			t.Errorf("the state is %s: %v, want Gone and a cause", st.State, st.Cause)
+		const gone = "no CustomResourceDefinition defines the resource any more"
+		if st := f.status("gauges.example.com"); st.State != follow.Gone || fmt.Sprint(st.Cause) != gone {
+			t.Errorf("the state is %s: %v, want Gone: %s", st.State, st.Cause, gone)
 		}
 		srv.Put(gauges, "one", "b")
 		f.after(10*time.Second, "it is no longer watched")
@@ -249,6 +250,49 @@ func TestCustomWithoutDefinitionsHasAStatus(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// While a server that had sent the definitions fails, a status says so after a minute, and nothing changes of what is
+// known. What is defined meanwhile is followed later.
+func TestCustomStatusWhileTheServerFails(t *testing.T) {
+	for _, how := range []string{"401", "405", "500", "refuse", "hang"} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := newCRDServer([]gvr.Resource{robots}, rovers)
+			f := newFollower(t, srv, allCustom, nil)
+			f.start(t.Context())
+			const key = "customresourcedefinitions.apiextensions.k8s.io"
+			reports := func() (states []string) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				for _, line := range f.states {
+					if state, ok := strings.CutPrefix(line, key+" "); ok {
+						states = append(states, state)
+					}
+				}
+				return states
+			}
+			f.after(5*time.Second, how, "robots.example.com SYNCED @2")
+			f.apply("customresourcedefinitions any *: " + how)
+			f.do("customresourcedefinitions close watches")
+			srv.Put(crds, "", "rovers.example.com")
+			f.after(30*time.Second, how+" for half a minute")
+			if got := reports(); len(got) > 0 {
+				t.Errorf("%s for half a minute: reported %q", how, got)
+			}
+			f.after(3*time.Minute, how+" for minutes")
+			if st := f.status(key); st.State != follow.Failing || st.Cause == nil {
+				t.Errorf("%s for minutes: the state is %s: %v, want Failing and a cause", how, st.State, st.Cause)
+			}
+			f.do("heal")
+			f.after(2*time.Minute, how+" is over", "rovers.example.com SYNCED @3")
+			if diff := cmp.Diff([]string{"Failing", "Watching"}, reports()); diff != "" {
+				t.Errorf("%s: StatusChanged (-want +got):\n%s", how, diff)
+			}
+			if err := f.stop(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

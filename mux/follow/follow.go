@@ -258,6 +258,9 @@ func (f *follower) attachNext(ctx context.Context, r gvr.Resource, initial bool)
 	case s != nil && !r.ClusterWatch():
 		s.remove(&stream.NotWatchableError{Resource: r})
 		return
+	case s != nil && !selected && f.selection.selects(r):
+		s.remove(errors.New("no CustomResourceDefinition defines the resource any more"))
+		return
 	case s != nil && !selected:
 		s.remove(errors.New("the resource has changed, and the selection no longer has it"))
 		return

@@ -372,28 +372,36 @@ func TestSequenceContinuesWhenRightsChange(t *testing.T) {
 	}
 }
 
+// Run.RetryRefused changes nothing.
 func TestRefusedResourcesDoNotAffectOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer(robots, rovers)
-		f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, nil)
-		f.do("robots forbid all")
-		if err := srv.Apply("rovers list 1-*: 405\nrovers initial 1-*: 405\n"); err != nil {
-			t.Fatal(err)
-		}
-		srv.Serve(planets)
-		f.start(t.Context())
-		f.after(time.Minute, "two resources fail, the third is watched", "planets.space.io SYNCED @1")
-		if a, b := f.state("robots.example.com"), f.state("rovers.example.com"); a != "Forbidden" || b != "Failing" {
-			t.Errorf("the states are %s and %s, want Forbidden and Failing", a, b)
-		}
-		f.do("heal")
-		time.Sleep(6 * time.Minute)
-		if a, b := f.state("robots.example.com"), f.state("rovers.example.com"); a != "Watching" || b != "Watching" {
-			t.Errorf("the states are %s and %s, want Watching after the faults end", a, b)
-		}
-		if got := f.take(); len(got) != 2 {
-			t.Errorf("delivered %q, want SYNCED of both", got)
-		}
-		f.stop()
-	})
+	for _, retries := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := streamtest.NewServer(robots, rovers)
+			run := stream.Run{RetryRefused: retries}
+			f := newFollower(t, srv, follow.Selection{Resources: []string{"*"}}, &follow.Options{
+				Source: func(gvr.Resource) (stream.Options, stream.Run) { return stream.Options{}, run },
+			})
+			f.do("robots forbid all")
+			if err := srv.Apply("rovers list 1-*: 405\nrovers initial 1-*: 405\n"); err != nil {
+				t.Fatal(err)
+			}
+			srv.Serve(planets)
+			f.start(t.Context())
+			f.after(time.Minute, "two resources fail, the third is watched", "planets.space.io SYNCED @1")
+			a, b := f.state("robots.example.com"), f.state("rovers.example.com")
+			if a != "Forbidden" || b != "Failing" {
+				t.Errorf("RetryRefused %t: the states are %s and %s, want Forbidden and Failing", retries, a, b)
+			}
+			f.do("heal")
+			time.Sleep(6 * time.Minute)
+			a, b = f.state("robots.example.com"), f.state("rovers.example.com")
+			if a != "Watching" || b != "Watching" {
+				t.Errorf("the states are %s and %s, want Watching after the faults end", a, b)
+			}
+			if got := f.take(); len(got) != 2 {
+				t.Errorf("delivered %q, want SYNCED of both", got)
+			}
+			f.stop()
+		})
+	}
 }

@@ -42,7 +42,8 @@ type Options struct {
 	// discovery has succeeded once: while the whole server does not answer, or denies discovery, it is not known what
 	// there is to wait for. Only the end of ctx bounds that: its cause is the error of the run, and Status.Discovery,
 	// also afterwards, says why. With Into, the run ends when all followers of Into have nothing left to wait for, so
-	// one cluster that does not answer delays it, and one follower without UntilSynced prevents it.
+	// one cluster that does not answer delays it, and one follower without UntilSynced prevents it. The run does not
+	// wait for sources that the program has added itself (mux.Mux.Add): it may end before their first SYNCED.
 	UntilSynced bool
 	// StatusChanged is called when the state or the namespaces of a resource change, perhaps by several goroutines at
 	// once. It must return quickly and must not call the Mux. A panic ends the run with an error that wraps a

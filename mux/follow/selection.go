@@ -35,8 +35,8 @@ type Selection struct {
 	//
 	// Custom needs the rights to list and watch customresourcedefinitions.apiextensions.k8s.io. If the definitions
 	// can't be watched, the ones that were known last count, which are none in the first run until all have been read.
-	// Status.Resources then has customresourcedefinitions as Starting (for a minute at most), Failing, Forbidden or
-	// Gone, with the cause, also after the run. StatusChanged receives each of these but Starting.
+	// Status.Resources then has customresourcedefinitions as Starting (for a minute at most), Failing (after a minute),
+	// Forbidden or Gone, with the cause, also after the run. StatusChanged receives each of these but Starting.
 	Custom bool
 
 	// Namespaces to watch. Empty means all. If it is set, cluster-scoped resources are followed only if Resources

@@ -191,8 +191,9 @@ func TestNilAndZeroValues(t *testing.T) {
 	}{
 		{"no context", nil, of(stream.Options{}), deleted, nil, "invalid ctx: must not be nil"},
 		{"no source", ended, nil, deleted, nil, "invalid source: must not be nil"},
-		{"a nil Stream", ended, (*stream.Stream)(nil), deleted, nil, "invalid Stream: must be made with stream.New"},
-		{"a nil Mux", ended, (*mux.Mux)(nil), deleted, nil, "invalid Mux: must be made with New"},
+		{"a nil follow.Mux", ended, (*follow.Mux)(nil), deleted, nil, "invalid source: must not be nil"},
+		{"a nil Stream", ended, (*stream.Stream)(nil), deleted, nil, "invalid source: must not be nil"},
+		{"a nil Mux", ended, (*mux.Mux)(nil), deleted, nil, "invalid source: must not be nil"},
 		{"a zero Stream", ended, &stream.Stream{}, deleted, nil, "invalid Stream: must be made with stream.New"},
 		{"a zero Mux", ended, &mux.Mux{}, deleted, nil, "invalid Mux: must be made with New"},
 		{"a zero follow.Mux", ended, &follow.Mux{}, deleted, nil, "invalid Mux: must be made with New"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -70,7 +71,7 @@ func check(ctx context.Context, source sequence, targets []Target) error {
 	switch {
 	case ctx == nil:
 		return invalid.New("ctx", "", "must not be nil")
-	case source == nil:
+	case source == nil, isNil(reflect.ValueOf(source)):
 		return invalid.New("source", "", "must not be nil")
 	case len(targets) == 0:
 		return invalid.New("targets", "", "must not be empty: a Target with only a condition is every object")
@@ -97,6 +98,8 @@ func check(ctx context.Context, source sequence, targets []Target) error {
 	}
 	return nil
 }
+
+func isNil(v reflect.Value) bool { return v.Kind() == reflect.Pointer && v.IsNil() }
 
 // sourceOf returns the key of an event's source in a Mux.
 func sourceOf(ev stream.Event) string { return ev.Envelope(friend.Access{}).Source }

@@ -28,9 +28,9 @@ import (
 //     without a checkpoint returns nil, before the first commit and after Delete.
 //   - Of a commit of several keys all is made or nothing, also if its context ends meanwhile. A call whose context has
 //     ended before changes nothing if it returns an error, and does not take an existing checkpoint for a missing one.
-//   - A commit of 1,000 objects is made: a Tracker with the default Options commits that many. So is one of 200 keys:
-//     a Tracker commits those of all its Streams at once. One of 5,000 objects with long names, which is more than
-//     1 MiB, is made, or returns an error and changes nothing.
+//   - A commit of 1,000 objects is made, and one that removes as many: a Tracker with the default Options commits that
+//     many. So is one of 200 keys: a Tracker commits those of all its Streams at once. One of 5,000 objects with long
+//     names, which is more than 1 MiB, is made, or returns an error and changes nothing.
 //   - Committed is the time of the commit, to the hour, and the same at each Load.
 //   - The caller may change what it has passed to Commit, and what Load has returned.
 //   - A commit after Close is made, or returns an error that wraps os.ErrClosed.

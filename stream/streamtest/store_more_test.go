@@ -71,6 +71,27 @@ func TestBrokenStoresAreFoundInTime(t *testing.T) {
 				now := time.Now()
 				return onLoad(func(c *checkpoint.Checkpoint) { c.Committed = now })(m, 0)
 			})},
+		{"a commit removes a hundred objects at most", `a large commit: at once: Load("large"): invalid object `,
+			opener(with(func(h *hooked) {
+				h.commit = func(ctx context.Context, deltas []checkpoint.Delta) error {
+					for i := range deltas {
+						deltas[i].Removed = deltas[i].Removed[:min(100, len(deltas[i].Removed))]
+					}
+					return h.Memory.Commit(ctx, deltas)
+				}
+			}))},
+		{"the Identity stays until a Reset, and Commit writes it into the delta",
+			`another commit: at once: Load("a"): invalid Identity `,
+			opener(with(func(h *hooked) {
+				h.commit = func(ctx context.Context, deltas []checkpoint.Delta) error {
+					for i, d := range deltas {
+						if c, _ := h.Memory.Load(ctx, d.Key); c != nil && !d.Reset {
+							deltas[i].Identity = c.Identity
+						}
+					}
+					return h.Memory.Commit(ctx, deltas)
+				}
+			}))},
 		{"there is no open", "check a Store: invalid open: must not be nil", nil},
 		{"open returns a nil pointer", "the first open: open returns an error: invalid Store: must not be nil",
 			func() (checkpoint.Store, error) { return (*checkpoint.Memory)(nil), nil }},

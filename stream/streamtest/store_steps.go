@@ -124,13 +124,14 @@ func checkRepeats(c *storeCheck) {
 func checkCopies(c *storeCheck) {
 	d := delta("a", "11", widget("door", "u5", "11"))
 	d.Identity.Namespaces = []string{"one", "two"}
-	changed := copied([]checkpoint.Delta{d})
-	if c.fails("Commit", c.store.Commit(context.Background(), changed)) {
+	passed := copied([]checkpoint.Delta{d})
+	changed := passed[0] // the Store may change what was passed, too
+	if c.fails("Commit", c.store.Commit(context.Background(), passed)) {
 		return
 	}
 	applyTo(c.want, []checkpoint.Delta{d})
-	changed[0].ResourceVersions[""], changed[0].Put[0].Name = "changed", "changed"
-	changed[0].Identity.Namespaces[0] = "changed"
+	changed.ResourceVersions[""], changed.Put[0].Name = "changed", "changed"
+	changed.Identity.Namespaces[0] = "changed"
 	if !c.verify("of what was passed to Commit") {
 		return
 	}
@@ -241,6 +242,11 @@ func checkLarge(c *storeCheck) {
 		d.ResourceVersions[fmt.Sprint("namespace-", i)] = fmt.Sprint(i)
 	}
 	c.commitAndVerify(d)
+	removal := delta("large", "2")
+	for _, o := range d.Put[10:] {
+		removal.Removed = append(removal.Removed, unversioned(o))
+	}
+	c.commitAndVerify(removal)
 	if c.store == nil {
 		return
 	}
