@@ -74,6 +74,6 @@
 //     resource: one that has not answered yet is not waited for. So the answer may be that of the clusters that are
 //     synced first, although the object of another one does not meet the condition. An [UnmetError] does not say which
 //     cluster an object is in. Where this matters, wait for each cluster by itself.
-//   - With a gvr.Resource that a program has made, without Namespaced and Verbs, that a target with a namespace can
-//     exist: if the resource is cluster-scoped, no object is that target, and "delete" is met.
+//   - That a target's namespace is checked, if a program has made the gvr.Resource without Namespaced and Verbs. In a
+//     cluster-scoped resource no object has a namespace: a target that has one does not exist, and "delete" is met.
 package condition
