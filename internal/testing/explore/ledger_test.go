@@ -123,6 +123,9 @@ var ledgerSetups = []*ledgerSetup{
 const soakLedgers = 60_000
 
 func TestLedger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes every order of steps, which are the same with each version of client-go and Go")
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	for _, u := range ledgerSetups {
 		t.Run(u.name, func(t *testing.T) {

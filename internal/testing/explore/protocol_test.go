@@ -11,6 +11,9 @@ import (
 // TestProtocol walks through the protocol and the index. With -soak 2 or more there is one more write, with -soak 4 or
 // more also one more fault, and a walk ends after soakStates.
 func TestProtocol(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes every order of steps, which are the same with each version of client-go and Go")
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most of the memory stays in use
 	all := Figures{Whole: true}
 	for _, u := range setups() {
