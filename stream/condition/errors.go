@@ -26,9 +26,9 @@ type UnmetError struct {
 	Unmet map[Target]string
 	// More is the number of others that do not meet their condition.
 	More int
-	// Err is why the wait ended. If that is the end of ctx, its text also says why what a Stream, or a Stream of a Mux,
-	// requests fails, such as that the server refuses connections, does not answer, or answers 503; of up to three.
-	// It does not say what package follow has found out: failures of discovery, and which rights are missing.
+	// Err is why the wait ended. If that is the end of ctx, its text also has up to three reasons why requests of the
+	// Streams were failing then, such as that the server refuses connections, does not answer, or answers 503. It does
+	// not have what package follow has found out: failures of discovery, and which rights are missing.
 	Err error
 }
 
