@@ -151,14 +151,15 @@ type shell struct {
 func runDocument(t *testing.T, dir string, all []block) {
 	home := t.TempDir()
 	s := &shell{t: t, dir: dir, state: filepath.Join(home, "state")}
-	// The caches stay those of the user: a fresh clone needs no fresh module cache.
+	// The caches stay those of the user: a fresh clone needs no fresh module cache. What is compiled with -trimpath is
+	// cached although the folder of the copy is another one each time.
 	out, err := exec.Command("go", "env", "GOMODCACHE", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	caches := strings.Fields(string(out))
 	state := fmt.Sprintf("cd %q\nexport HOME=%q GOMODCACHE=%q GOCACHE=%q GOBIN=%q\n"+
-		"unset KUBECONFIG\nPATH=$GOBIN:$PATH\n",
+		"unset KUBECONFIG\nexport GOFLAGS=-trimpath\nPATH=$GOBIN:$PATH\n",
 		dir, home, caches[0], caches[1], filepath.Join(home, "bin"))
 	if err := os.WriteFile(s.state, []byte(state), 0o600); err != nil {
 		t.Fatal(err)
