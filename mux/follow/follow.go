@@ -99,7 +99,8 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 	if f.selection.custom {
 		if client.IsFake(c) {
 			return nil, invalid.New("Custom", "",
-				"must not be set with client-go's dynamic fake: CustomResourceDefinitions can't be watched there")
+				"must not be set with client-go's dynamic fake, where CustomResourceDefinitions can't be watched: "+
+					"streamtest.Server has them")
 		}
 		f.custom = newCustom(f.report)
 	}
