@@ -58,7 +58,7 @@ func checkCommits(c *storeCheck) {
 	d.Identity = checkpoint.Identity{
 		Cluster: checkpoint.Cluster{UID: "c0ffee", Address: "https://[::1]:6443 sha256:\"<&>\""},
 		Group:   "example.com", Resource: "widgets", StorageVersionHash: "hash=", Namespaces: []string{"one", "two"},
-		LabelSelector: "a in (b,c),!d", FieldSelector: "x!=y", Shard: "s",
+		LabelSelector: "a in (" + strings.Repeat("b,", 150) + "c),!d", FieldSelector: "x!=y", Shard: "s",
 	}
 	d.ResourceVersions = map[string]string{"one": "", "two": "9007199254740993", "three": "018446744073709551616"}
 	d.Partial, d.Rewound, d.Unclean = true, true, true

@@ -320,6 +320,10 @@ func TestBrokenStoresAreFound(t *testing.T) {
 			onCommit(func(d *checkpoint.Delta) { d.Identity.Shard = "" })},
 		{"namespaces of the Identity are lost", `a commit: at once: Load("a"): invalid Identity`,
 			onCommit(func(d *checkpoint.Delta) { d.Identity.Namespaces = nil })},
+		{"a selector is cut off", `a commit: at once: Load("a"): invalid Identity`,
+			onCommit(func(d *checkpoint.Delta) {
+				d.Identity.LabelSelector = d.Identity.LabelSelector[:min(255, len(d.Identity.LabelSelector))]
+			})},
 		{"empty versions are lost", `a commit: at once: Load("a"): invalid ResourceVersions`,
 			onCommit(func(d *checkpoint.Delta) {
 				d.ResourceVersions = maps.Clone(d.ResourceVersions)
