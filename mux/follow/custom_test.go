@@ -372,6 +372,25 @@ func TestCustomForgetsWhatIsGone(t *testing.T) {
 	})
 }
 
+// Whoever names the definitions too has one status of them: that of the resource that is followed.
+func TestCustomHasOneStatusOfNamedDefinitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newCRDServer([]gvr.Resource{robots})
+		f := newFollower(t, srv, follow.Selection{
+			Resources: []string{"*", "customresourcedefinitions.apiextensions.k8s.io"}, Custom: true,
+		}, nil)
+		f.do("customresourcedefinitions forbid watch")
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		st := f.m.Status().Resources
+		if len(st) != 1 || st[0].Resource.GroupResource() != crds.GroupResource() || st[0].State != follow.Forbidden ||
+			st[0].Ref == (gvr.Ref{}) {
+			t.Errorf("the status is %+v, want the definitions once, Forbidden, with their name", st)
+		}
+		f.stop()
+	})
+}
+
 func TestCustomRefusesTheFake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dc, err := discovery.NewClient(streamtest.NewServer(robots).Config())
