@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,6 +177,59 @@ type inner struct{ *Mux }
 
 func (inner) Key() string { return "in" }
 
+// What a follower adds before it calls StartSources starts then: no answer of Synced is without one of these sources.
+// What it adds later starts at once, and so does in another run what is there.
+func TestSourcesOfAFollowerStartTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &host.Group{Prefix: "p"}
+		add := func(keys ...one) {
+			for _, key := range keys {
+				if err := m.Add(ofGroup{key, g}, nil); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute)
+			}
+		}
+		first := true
+		g.Run = func(context.Context) error {
+			if first {
+				add("p/a", "p/removed", "p/b")
+				if st := m.Status(); st.AllSynced || st.Sources[0].State != stream.Listing || !m.Remove("p/removed") {
+					t.Errorf("before the start the status is %+v, want Listing", st)
+				}
+			}
+			m.StartSources(friend.Access{}, g)
+			if time.Sleep(time.Minute); first {
+				add("p/later")
+			}
+			first = false
+			m.Stop()
+			return nil
+		}
+		if err := m.AddGroup(friend.Access{}, g); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"3m0s p/a; 3m0s p/b; 4m0s p/later", "0s p/a; 0s p/b; 0s p/later"} {
+			var got []string
+			began := time.Now()
+			for ev, err := range m.Events(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, time.Since(began).String()+" "+SourceOf(ev))
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(want, strings.Join(got, "; ")); diff != "" {
+				t.Errorf("the events (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
 // An event has the prefix of a follower of the Mux that delivers it, and none of a follower of another Mux.
 func TestPrefixIsThatOfTheSameMux(t *testing.T) {
 	for _, tt := range []struct {
@@ -187,7 +242,10 @@ func TestPrefixIsThatOfTheSameMux(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := &host.Group{Prefix: "europe"}
-			g.Run = func(context.Context) error { return m.Add(ofGroup{"europe/widgets", g}, nil) }
+			g.Run = func(context.Context) error {
+				defer m.StartSources(friend.Access{}, g)
+				return m.Add(ofGroup{"europe/widgets", g}, nil)
+			}
 			if err := m.AddGroup(friend.Access{}, g); err != nil {
 				t.Fatal(err)
 			}

@@ -26,6 +26,7 @@ type group struct {
 	*host.Group // embedded because a group is one in a Mux
 
 	trackers map[*checkpoint.Tracker]bool // that its sources use
+	started  bool                         // StartSources was called in the active run
 	stop     context.CancelCauseFunc      // ends the function; nil if it does not run
 	done     chan struct{}                // closed when it has ended
 }
@@ -71,6 +72,34 @@ func (m *Mux) Claim(_ friend.Access, by *host.Group, t *checkpoint.Tracker) bool
 	return true
 }
 
+// StartSources starts the sources that a group has added since the run began, for package follow. Later ones start when
+// they are added. So the first ones start together: none of them is synced while another one is still to be added.
+func (m *Mux) StartSources(_ friend.Access, of *host.Group) {
+	m.sources.mu.Lock()
+	defer m.sources.mu.Unlock()
+	g := m.sources.groupOf(of)
+	if g == nil || m.active == nil || m.active.start == nil {
+		return
+	}
+	g.started = true
+	for _, s := range m.sources.byKey {
+		if s.group == of && s.held {
+			m.active.startAdded(s)
+		}
+	}
+}
+
+// startAdded starts a source that was added during the run, or holds it until its group starts. Its caller holds
+// sourceSet.mu.
+func (r *activeRun) startAdded(s *source) {
+	g := r.sources.groupOf(s.group)
+	if s.held = g != nil && !g.started; s.held {
+		s.worker.state = stream.Listing // is about to
+		return
+	}
+	r.start(s, 0)
+}
+
 // DrainIfDone drains the active run if all followers are done, for package follow.
 func (m *Mux) DrainIfDone(friend.Access) {
 	m.sources.mu.Lock()
@@ -81,8 +110,11 @@ func (m *Mux) DrainIfDone(friend.Access) {
 	}
 }
 
-// groupOf returns the group that was added as g, or nil if it has been removed. Its caller holds mu.
+// groupOf returns the group that was added as g, or nil if it has been removed, or g is nil. Its caller holds mu.
 func (all *sourceSet) groupOf(g *host.Group) *group {
+	if g == nil {
+		return nil
+	}
 	if found := all.groups[g.Prefix]; found != nil && found.Group == g {
 		return found
 	}
@@ -122,7 +154,7 @@ func (all *sourceSet) left(prefix string, gone chan struct{}) {
 func (r *activeRun) launch(ctx context.Context, g *group) {
 	ctx, stop := context.WithCancelCause(ctx)
 	done, predecessor := make(chan struct{}), r.sources.leaving[g.Prefix]
-	g.stop, g.done = stop, done
+	g.started, g.stop, g.done = false, stop, done
 	r.workers.Go(func() {
 		if predecessor != nil {
 			<-predecessor // it has the same prefix, and is ending

@@ -75,7 +75,7 @@ func (m *Mux) Add(s Source, opts *SourceOptions) error {
 		return err
 	}
 	if m.active != nil && m.active.start != nil {
-		m.active.start(added, 0)
+		m.active.startAdded(added)
 	}
 	return nil
 }

@@ -59,6 +59,7 @@ type source struct {
 	group   *host.Group // of the follower that has added it; nil for none
 
 	removed   bool
+	held      bool // its group starts it (StartSources)
 	discarded bool // an event of this run was discarded before the loop received it
 	worker    lastWorker
 	buffer    buffer
@@ -135,7 +136,7 @@ func (s *source) sign(ev *stream.Event) {
 
 // reset prepares a source for a run. What waits is kept if the source resumes.
 func (s *source) reset() {
-	s.progress, s.failure = progress{}, failure{}
+	s.held, s.progress, s.failure = false, progress{}, failure{}
 	s.buffer.reset(s.options.Overflow, s.resumes())
 }
 

@@ -27,7 +27,8 @@ import (
 // mux.Mux, its run does not end when all sources have ended.
 //
 // Add adds more sources. Remove detaches a resource until the next run. AllSynced of its [Status] counts all that is
-// attached, so a resource that may not be watched keeps it false (see Options.UntilSynced).
+// attached, so a resource that may not be watched keeps it false (see Options.UntilSynced). What is served when the
+// first run begins is attached before any of it is watched, so AllSynced is never true of a part of it.
 //
 // With Options.Into its methods are those of that mux.Mux, except Status, which is about its own follower.
 type Mux struct {
@@ -213,7 +214,7 @@ func (f *follower) handle(ctx context.Context, c discovery.Change) {
 	}
 }
 
-// complete records that everything that is served at the beginning is known.
+// complete records that everything that is served at the beginning is known, and starts what was attached.
 func (f *follower) complete() {
 	f.mu.Lock()
 	f.found.complete = true
@@ -222,6 +223,7 @@ func (f *follower) complete() {
 	for _, s := range all {
 		s.complete()
 	}
+	f.mux.StartSources(friend.Access{}, f.group)
 	for _, n := range f.names {
 		if status, ok := f.unbound(n); ok {
 			f.report(status)

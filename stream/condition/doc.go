@@ -68,8 +68,8 @@
 //     event arrives. A Mux without sources, and a follow.Mux whose selection matches nothing, have no events.
 //   - An order between resources: "at the same moment" means the newest states that the source has delivered of each.
 //   - If two sources of a Mux deliver the same object, it has to meet the condition in both.
-//   - With a follow.Mux and a target without a resource, that all resources are known: Wait may return once those are
-//     synced that are attached by then.
+//   - With a follow.Mux and a target without a resource: resources of an API that does not answer at the beginning, and
+//     in a later run of the Mux those that are new. Wait may return before they are known.
 //   - With several clusters in one Mux (follow.Options.Into), that all clusters are known, also if the target has a
 //     resource: one that has not answered yet is not waited for. So the answer may be that of the clusters that are
 //     synced first, although the object of another one does not meet the condition. An [UnmetError] does not say which
