@@ -32,8 +32,9 @@ type Resolver struct {
 // call of the Resolver returns an error.
 //
 // The Resolver has a cache of its own: it reads past client-go's memory and disk caches, as aggregated discovery, and
-// empties the cache of another caching c before each poll. Clients of client-go refuse answers that are no discovery
-// documents, and refusals of gateways, as [NewClient] says; what another c returns must be right.
+// empties the cache of another caching c before each poll. It also reads past a client of the program that is inside
+// such a cache: pass that client itself. Clients of client-go refuse answers that are no discovery documents, and
+// refusals of gateways, as [NewClient] says; what another c returns must be right.
 //
 // Resolve and Watchables reuse an answer of the server for cacheFor. Zero means one
 // minute; a negative value polls the server on every call.
