@@ -255,8 +255,8 @@ func TestConnectTo(t *testing.T) {
 		{full, "", "https://here:1", "", "no name: the current context"},
 		{full, "x", `gvrwatch: invalid kubeContext "x": must be one of the kubeconfig, which has ` +
 			`["here" "nowhere" "there"]`, "", "a context that the file lacks"},
-		{full, "nowhere", `gvrwatch: the kubeconfig can't be used: invalid configuration: `, "",
-			"a context without a cluster"},
+		{full, "nowhere", `gvrwatch: the kubeconfig can't be used: it has no server for the cluster "none" of the ` +
+			`context "nowhere"`, "", "a context without a cluster"},
 		{empty, "here", `gvrwatch: invalid kubeContext "here": must be one of the kubeconfig, which has []`, "",
 			"no contexts, perhaps in a Pod"},
 	}

@@ -144,6 +144,10 @@ func ConnectTo(kubeContext string) (*Connection, error) {
 			"must be one of the kubeconfig, which has %q", slices.Sorted(maps.Keys(raw.Contexts))))
 	default:
 		cfg, err = clientcmd.NewNonInteractiveClientConfig(*raw, kubeContext, nil, rules).ClientConfig()
+		if clientcmd.IsEmptyConfig(err) { // which says that there is no kubeconfig
+			err = fmt.Errorf("it has no server for the cluster %q of the context %q",
+				raw.Contexts[kubeContext].Cluster, kubeContext)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("gvrwatch: the kubeconfig can't be used: %w", err)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	clientdiscovery "k8s.io/client-go/discovery"
+
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/gvr"
 )
@@ -17,6 +19,7 @@ func TestNilAndZeroValues(t *testing.T) {
 		"a zero Resolver":  {},
 		"a nil Resolver":   nil,
 		"NewResolver(nil)": discovery.NewResolver(nil, 0),
+		"a nil pointer":    discovery.NewResolver((*clientdiscovery.DiscoveryClient)(nil), 0),
 	} {
 		r.Refresh()
 		_, resolving := r.Resolve(t.Context(), gvr.Ref{Name: "pods"})

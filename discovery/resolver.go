@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -28,17 +29,18 @@ type Resolver struct {
 	updated  chan struct{} // closed and replaced when a poll ends and at Refresh
 }
 
-// NewResolver returns a Resolver that polls through c. It sends no request before the first call. If c is nil, every
-// call of the Resolver returns an error.
+// NewResolver returns a Resolver that polls through c. It sends no request before the first call. If c is nil, or a
+// nil pointer, every call of the Resolver returns an error.
 //
 // The Resolver has a cache of its own: it reads past client-go's memory and disk caches, as aggregated discovery, and
-// empties the cache of another caching c before each poll. Clients of client-go refuse answers that are no discovery
-// documents, and refusals of gateways, as [NewClient] says; what another c returns must be right.
+// empties the cache of another caching c before each poll. It also reads past a client of the program that is inside
+// such a cache: pass that client itself. Clients of client-go refuse answers that are no discovery documents, and
+// refusals of gateways, as [NewClient] says; what another c returns must be right.
 //
 // Resolve and Watchables reuse an answer of the server for cacheFor. Zero means one
 // minute; a negative value polls the server on every call.
 func NewResolver(c clientdiscovery.DiscoveryInterface, cacheFor time.Duration) *Resolver {
-	if c == nil {
+	if v := reflect.ValueOf(c); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return &Resolver{} // see check
 	}
 	return &Resolver{

@@ -180,6 +180,10 @@ func TestClusters(t *testing.T) {
 	}
 	limit, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
+	without := exec.CommandContext(limit, filepath.Join(dir, "clusters"))
+	if out, err := without.CombinedOutput(); err == nil || !strings.Contains(string(out), "usage: clusters CONTEXT") {
+		t.Errorf("without a context it ends with %v: %s", err, out)
+	}
 	cmd := exec.CommandContext(limit, filepath.Join(dir, "clusters"), "production", "staging")
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+strings.Join(files, string(os.PathListSeparator)))

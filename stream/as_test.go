@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -84,6 +85,8 @@ func TestAs(t *testing.T) {
 		{"a quantity", `{"spec":{"overhead":{"cpu":"secret"}}}`, anyAs[corev1.Pod], nil},
 		{"a time", `{"metadata":{"creationTimestamp":"secret"}}`, anyAs[corev1.Pod], nil},
 		{"bytes", `{"data":{"a":"secret!"}}`, anyAs[corev1.Secret], nil},
+		{"an address", `{"Spec":"secret"}`, anyAs[struct{ Spec netip.Addr }], nil},
+		{"a network", `{"Spec":"secret"}`, anyAs[struct{ Spec netip.Prefix }], nil},
 	}
 	for _, tt := range tests {
 		for mode, ev := range rawAndFull(t, tt.text) {

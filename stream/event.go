@@ -137,7 +137,8 @@ func (e Event) undecodable(err error) error {
 // status, without an error. So has that of an inferred DELETED, in which there is little more than a name.
 //
 // As returns an error if the event has no object, and if the object is invalid or does not fit the type. The error
-// quotes nothing of the object. A panic of T's UnmarshalJSON is passed on.
+// quotes nothing of the object, unless one of T's own UnmarshalJSON or UnmarshalText does. A panic of these is passed
+// on.
 func As[T any](ev Event) (value T, err error) {
 	switch {
 	case ev.Object != nil:

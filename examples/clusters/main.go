@@ -14,6 +14,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 1 {
+		log.Fatal("usage: clusters CONTEXT...")
+	}
 	all, err := mux.New(nil)
 	if err != nil {
 		log.Fatal(err)

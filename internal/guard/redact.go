@@ -115,7 +115,7 @@ var known = []struct {
 // mark, a bracket, or a colon before anything but a wrapped error.
 var quotation = regexp.MustCompile(`(?is)(?:^|[\s(])` +
 	`(?:accessor error|bad|cannot unmarshal|duplicate|invalid|malformed|multiple|no kind|no version|parsing|` +
-	`unexpected|unknown|unrecognized|unsupported)(?:\s.*?)??` +
+	`unexpected|unknown|unrecognized|unsupported|ParseAddr\(|netip\.ParsePrefix\()(?:\s.*?)??` +
 	`(\s?["'\x60<\[{]|: [^\x{F0000}-\x{F0FFF}])`)
 
 var password = regexp.MustCompile(`://\S*@`)

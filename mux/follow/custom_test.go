@@ -424,3 +424,50 @@ func TestDefinitionThatGoesDuringASnapshotLeavesGone(t *testing.T) {
 		f.stop()
 	})
 }
+
+// Definitions that are handled while the run ends leave nothing that the next run takes for served.
+func TestDefinitionsWhileTheRunEndsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newCRDServer([]gvr.Resource{robots, rovers})
+		stopping := make(chan struct{}, 2)
+		f := newFollower(t, srv, allCustom, &follow.Options{StatusChanged: func(s follow.ResourceStatus) {
+			if s.State == follow.Starting {
+				stopping <- struct{}{}
+				time.Sleep(200 * time.Millisecond) // the other one is attached after it
+			}
+		}})
+		f.start(t.Context())
+		time.Sleep(10 * time.Second)
+		change := func(do func(name string)) {
+			for _, r := range []gvr.Resource{robots, rovers} {
+				do(r.GroupResource().String())
+			}
+			time.Sleep(10 * time.Second)
+		}
+		remove := func(name string) {
+			if _, err := srv.Delete(crds, "", name); err != nil {
+				t.Error(err)
+			}
+		}
+		change(remove)
+		f.do("customresourcedefinitions forbid all", "customresourcedefinitions close watches")
+		change(func(name string) { srv.Put(crds, "", name) }) // both are in the next snapshot
+		f.do("customresourcedefinitions allow all")
+		<-stopping
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+		change(remove)
+		srv.Unserve(robots, rovers)
+		f.start(t.Context())
+		time.Sleep(time.Minute)
+		for _, r := range []gvr.Resource{robots, rovers} {
+			if s := f.status(r.GroupResource().String()); s.State != follow.Gone || s.Cause != nil {
+				t.Errorf("the status is %+v, want Gone without a cause", s)
+			}
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -124,9 +124,9 @@ func New(r *discovery.Resolver, c dynamic.Interface, sel Selection, opts *Option
 func (f *follower) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
+	defer f.reset() // last: what still runs attaches and serves resources
 	defer running.Wait()
 	defer cancel(nil)
-	defer f.reset()
 	running.Go(func() {
 		select {
 		case err := <-f.panicked:

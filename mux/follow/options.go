@@ -48,6 +48,9 @@ type Options struct {
 	// StatusChanged is called when the state or the namespaces of a resource change, perhaps by several goroutines at
 	// once. It must return quickly and must not call the Mux. A panic ends the run with an error that wraps a
 	// *stream.PanicError. Nil disables it.
+	//
+	// It is not called when Remove or mux.Options.OnError makes a resource Dropped. If that is no longer served, and
+	// served again, StatusChanged receives Gone and Starting of it; Status has it as Dropped.
 	StatusChanged func(ResourceStatus)
 }
 

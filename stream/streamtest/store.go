@@ -42,9 +42,9 @@ import (
 // Not checked is what needs a medium that breaks: that Load of a damaged checkpoint returns an error, that a write that
 // fails midway changes nothing, and that a commit survives a power failure. Of a Store that is locked until Close it is
 // not checked either that its commits outlive a kill: one that writes only at Close passes. Of no Store it is checked
-// that the mark of MarkUnclean outlives a kill. What the process keeps between two calls of open counts as kept. With
-// GOMAXPROCS=1 a context may not end in a commit. Calls are made one at a time, as a Tracker makes them. No call has a
-// bound but the test's timeout.
+// that the mark of MarkUnclean outlives a kill, or that its checkpoints do not expire. What the process keeps between
+// two calls of open counts as kept. With GOMAXPROCS=1 a context may not end in a commit. Calls are made one at a time,
+// as a Tracker makes them. No call has a bound but the test's timeout.
 func CheckStore(open func() (checkpoint.Store, error)) error {
 	if open == nil {
 		return errors.New("check a Store: invalid open: must not be nil")

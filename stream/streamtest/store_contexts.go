@@ -83,7 +83,8 @@ func checkEnds(c *storeCheck) {
 // checkEndsMidway ends the context while Commit runs. A context that was derived from it ends then too, which asks
 // countdown only once.
 func checkEndsMidway(c *storeCheck) {
-	const keys, objects, moments = 8, 125, 12 // as many objects as a Tracker with the default Options commits
+	// As many objects as a Tracker with the default Options commits, and more keys than some media write at once.
+	const keys, objects, moments = 40, 25, 12
 	deltas := func(version string) (deltas []checkpoint.Delta) {
 		for k := range keys {
 			d := delta(fmt.Sprint("midway.", k), version)

@@ -64,6 +64,20 @@ func TestBrokenStoresAreFoundInTime(t *testing.T) {
 					return nil
 				}
 			}))},
+		{"25 keys are written at a time",
+			"a context that ends midway: at once: Commit returned an error (context canceled), and ",
+			opener(with(func(h *hooked) {
+				h.commit = func(ctx context.Context, deltas []checkpoint.Delta) error {
+					for some := range slices.Chunk(deltas, 25) {
+						if ctx.Err() != nil {
+							return ctx.Err()
+						}
+						time.Sleep(2 * time.Millisecond) // as a Store takes that writes to a medium
+						_ = h.Memory.Commit(ctx, some)
+					}
+					return nil
+				}
+			}))},
 		{"Committed is the time of Load", `Committed: a moment later: Load("a"): invalid Committed `,
 			opener(onLoad(func(c *checkpoint.Checkpoint) { c.Committed = time.Now() }))},
 		{"Committed is the time of open", `Committed: after another reopen: Load("a"): invalid Committed `,

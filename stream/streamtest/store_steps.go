@@ -32,7 +32,8 @@ func widget(name, uid, version string) checkpoint.Object {
 var unusual = []checkpoint.Object{
 	widget("door", "7f6a2d6e-0f57-4b4c-9f0e-0d6a1c9c1a11", "7"),
 	widget("door", "00000000-0000-4000-8000-000000000002", "12"), // another one of that name, which was deleted
-	widget("door", "", "3"),                  // the server gives no uid
+	widget("door", "", "3"),                                                    // the server gives no uid
+	widget("Door", "", "4"), widget("dóor", "", "5"), widget("door ", "", "6"), // to some collations the same
 	widget("pending", "u", ""),               // nothing of it was acked
 	widget("large", "u", "9007199254740993"), // no float64 has it
 	widget("larger", "u", "18446744073709551616"),
@@ -45,6 +46,7 @@ var unusual = []checkpoint.Object{
 	{Namespace: "o", Name: "ne", UID: "u", ResourceVersion: "4"},
 	{Namespace: "on", Name: "e", UID: "u", ResourceVersion: "5"},
 	{Name: strings.Repeat("n", 253), Namespace: strings.Repeat("s", 63), UID: "u", ResourceVersion: "1"},
+	{Name: strings.Repeat("n", 252) + "m", Namespace: strings.Repeat("s", 63), UID: "u", ResourceVersion: "2"},
 }
 
 func checkEmpty(c *storeCheck) {
@@ -56,9 +58,10 @@ func checkEmpty(c *storeCheck) {
 func checkCommits(c *storeCheck) {
 	d := delta("a", "", unusual...)
 	d.Identity = checkpoint.Identity{
-		Cluster: checkpoint.Cluster{UID: "c0ffee", Address: "https://[::1]:6443 sha256:\"<&>\""},
+		Cluster: checkpoint.Cluster{UID: "c0ffee", Address: "https://[::1]/\"<&>\"" + strings.Repeat("/a", 150)},
 		Group:   "example.com", Resource: "widgets", StorageVersionHash: "hash=", Namespaces: []string{"one", "two"},
-		LabelSelector: "a in (" + strings.Repeat("b,", 150) + "c),!d", FieldSelector: "x!=y", Shard: "s",
+		LabelSelector: "a in (" + strings.Repeat("b,", 150) + "c),!d",
+		FieldSelector: "x!=y,metadata.name=" + strings.Repeat("n", 253), Shard: "s",
 	}
 	d.ResourceVersions = map[string]string{"one": "", "two": "9007199254740993", "three": "018446744073709551616"}
 	d.Partial, d.Rewound, d.Unclean = true, true, true
@@ -254,11 +257,12 @@ func checkLarge(c *storeCheck) {
 	for i := range 200 {
 		keys = append(keys, delta(fmt.Sprint("of-many.", i), "1", widget("door", "u", fmt.Sprint(i))))
 	}
-	c.commit(keys...)
-	for _, d := range keys[1 : len(keys)-1] {
-		delete(c.want, d.Key) // to load each takes long
+	if c.commit(keys...) {
+		c.verify("of 200 keys")
 	}
-	c.verify("of 200 keys")
+	for _, d := range keys[1 : len(keys)-1] {
+		delete(c.want, d.Key) // to load each after each step takes long
+	}
 	c.reopens()
 	if c.store == nil {
 		return

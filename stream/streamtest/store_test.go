@@ -200,6 +200,19 @@ func onCommit(change func(d *checkpoint.Delta)) func(*checkpoint.Memory, int) (c
 	}
 }
 
+// collated returns a Store that takes objects for one if fold makes the same of their names.
+func collated(fold func(name string) string) func(*checkpoint.Memory, int) (checkpoint.Store, error) {
+	return onCommit(func(d *checkpoint.Delta) {
+		last := map[checkpoint.Object]checkpoint.Object{}
+		for _, o := range d.Put {
+			folded := o
+			folded.Name, folded.ResourceVersion = fold(o.Name), ""
+			last[folded] = o
+		}
+		d.Put = slices.Collect(maps.Values(last))
+	})
+}
+
 // onObject returns a Store that changes objects before it commits them.
 func onObject(change func(o *checkpoint.Object)) func(*checkpoint.Memory, int) (checkpoint.Store, error) {
 	return onCommit(func(d *checkpoint.Delta) {
@@ -324,6 +337,15 @@ func TestBrokenStoresAreFound(t *testing.T) {
 			onCommit(func(d *checkpoint.Delta) {
 				d.Identity.LabelSelector = d.Identity.LabelSelector[:min(255, len(d.Identity.LabelSelector))]
 			})},
+		{"another selector is cut off", `a commit: at once: Load("a"): invalid Identity`,
+			onCommit(func(d *checkpoint.Delta) {
+				d.Identity.FieldSelector = d.Identity.FieldSelector[:min(255, len(d.Identity.FieldSelector))]
+			})},
+		{"an address is cut off", `a commit: at once: Load("a"): invalid Identity`,
+			onCommit(func(d *checkpoint.Delta) {
+				c := &d.Identity.Cluster
+				c.Address = c.Address[:min(255, len(c.Address))]
+			})},
 		{"empty versions are lost", `a commit: at once: Load("a"): invalid ResourceVersions`,
 			onCommit(func(d *checkpoint.Delta) {
 				d.ResourceVersions = maps.Clone(d.ResourceVersions)
@@ -406,7 +428,15 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				}
 			})},
 		{"a text is changed", `a commit: at once: Load("a"): the object {Namespace: "shop", Name: "Ünïcode`,
-			onObject(func(o *checkpoint.Object) { o.Name = strings.TrimSpace(strings.ReplaceAll(o.Name, "\t", " ")) })},
+			onObject(func(o *checkpoint.Object) { o.Name = strings.ReplaceAll(o.Name, "\t", "") })},
+		{"names are compared without case", `a commit: at once: Load("a"): the object {Namespace: "shop", Name: "door"`,
+			collated(strings.ToLower)},
+		{"accents are ignored", `a commit: at once: Load("a"): the object {Namespace: "shop", Name: "door"`,
+			collated(func(s string) string { return strings.ReplaceAll(s, "ó", "o") })},
+		{"spaces at the end are ignored", `a commit: at once: Load("a"): the object {Namespace: "shop", Name: "door"`,
+			collated(func(s string) string { return strings.TrimRight(s, " ") })},
+		{"names are compared up to a length", `a commit: at once: Load("a"): the object {Namespace: "sss`,
+			collated(func(s string) string { return s[:min(len(s), 200)] })},
 		{"an object is there twice", `another commit: at once: Load("a"): invalid object {Namespace: "shop",`,
 			with(func(h *hooked) {
 				var log []checkpoint.Object
@@ -600,6 +630,14 @@ func TestBrokenStoresAreFound(t *testing.T) {
 			h.commit = func(ctx context.Context, deltas []checkpoint.Delta) error {
 				if len(deltas[0].Put) >= 1000 {
 					return errors.New("too large")
+				}
+				return h.Memory.Commit(ctx, deltas)
+			}
+		})},
+		{"a key of many is lost", `a large commit: of 200 keys: Load("of-many.100"): invalid`, with(func(h *hooked) {
+			h.commit = func(ctx context.Context, deltas []checkpoint.Delta) error {
+				if len(deltas) > 101 {
+					deltas = slices.Concat(deltas[:100], deltas[101:])
 				}
 				return h.Memory.Commit(ctx, deltas)
 			}
