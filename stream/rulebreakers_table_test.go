@@ -143,8 +143,8 @@ func TestServersThatBreakRules(t *testing.T) {
 					if gaps["rewound"] > 1 || tt.gap == "" && len(gaps) > 0 || tt.gap != "" && gaps[tt.gap] == 0 {
 						t.Errorf("GAPs %v, want reason %q, and at most one rewound", gaps, tt.gap)
 					}
-					if n := got.repeats(); n > 20 { // each object twice
-						t.Errorf("%d events came again, want at most 20", n)
+					if n := got.repeats(); n > 30 { // each of 15 names twice
+						t.Errorf("%d events came again, want at most 30", n)
 					}
 				})
 			})
