@@ -29,14 +29,22 @@ import (
 // taken the unit, or an earlier Publish without an answer has succeeded.
 var ErrFenced = errors.New("the position has changed")
 
-// ErrTooLarge is wrapped by the error of Publish if a message is larger than Limits.MessageBytes, or there are more of
-// them than Limits.Messages.
+// ErrTooLarge is wrapped by the error of Publish if a message is larger than Limits.MessageBytes, what identifies it is
+// too long for the engine, or there are more messages than Limits.Messages. It is wrapped by that of Check, too.
 var ErrTooLarge = errors.New("too large")
+
+// ErrFailed is wrapped by the error that Log.Failed sends.
+var ErrFailed = errors.New("the engine can't be used any more")
 
 // Log keeps messages and positions. Its methods may be called from any goroutine.
 type Log interface {
 	// Limits returns what the engine accepts now.
 	Limits() Limits
+	// Check returns an error that wraps ErrTooLarge if Publish can't accept a message with the Limits of now, whatever
+	// else is published with it.
+	Check(m Message) error
+	// Failed receives the reason if the Log can't be used any more: a new one is needed.
+	Failed() <-chan error
 	// Position returns the position of a unit, or the zero Entry if it has none.
 	Position(ctx context.Context, u Unit) (Entry, error)
 	// Positions returns the positions of all units of a resource, or of everything if r is zero. The namespace of r is
@@ -62,8 +70,8 @@ type Group interface {
 	Join(ctx context.Context, m Member) error
 	// Leave says that a member has ended.
 	Leave(ctx context.Context, id string) error
-	// Members returns those who have joined within their lease, sorted by ID. It may be late to leave out others: a
-	// caller that needs to know compares Member.Revision.
+	// Members returns those who have joined and not left, sorted by ID. It leaves out those who have not joined again
+	// for some leases: a caller that needs to know earlier compares Member.Revision or Member.Age.
 	Members(ctx context.Context) ([]Member, error)
 }
 
@@ -139,21 +147,24 @@ type Part struct {
 // Type is that of a Message.
 type Type string
 
-// Gap and Synced are about a resource (or the namespace of a Unit), the others about an object.
+// Gap, Synced and Skipped are about a resource (or the namespace of a Unit), the others about an object.
 const (
 	Added    Type = "added"
 	Modified Type = "modified"
 	Deleted  Type = "deleted"
 	Gap      Type = "gap"
 	Synced   Type = "synced"
+	// Skipped stands for an event that the engine can't take: what it has of the object may be missing or old.
+	Skipped Type = "skipped"
 )
 
 // Message is one event.
 type Message struct {
-	// Unit is that of the object, with the object's namespace, if it has one. That of Gap and Synced is the whole unit.
+	// Unit is that of the object, with the object's namespace, if it has one. That of Gap, Synced and Skipped is the
+	// whole unit.
 	Unit            Unit
-	Name            string // empty for Gap and Synced
-	UID             string // empty for Gap and Synced
+	Name            string // empty for Gap, Synced and Skipped
+	UID             string // empty for Gap, Synced and Skipped
 	Type            Type
 	ResourceVersion string
 	ID              string    // of the CloudEvent
@@ -190,12 +201,15 @@ type Member struct {
 	Problems []string `json:"problems,omitempty"`
 	// Revision is set by Members. It changes each time the member joins.
 	Revision uint64 `json:"-"`
+	// Age is set by Members: how long ago the member has joined last, by the clock of the engine.
+	Age time.Duration `json:"-"`
 }
 
 // UnitStatus describes a unit for people.
 type UnitStatus struct {
-	Unit   Unit   `json:"unit"`
-	State  string `json:"state"` // stream.State; Waiting, or Held by another member, if it is not taken
+	Unit  Unit   `json:"unit"`
+	State string `json:"state"` // stream.State; Waiting, or Held by another member, if it is not taken
+	// Synced means that everything that existed is in the log, and what has changed since is in it or pending.
 	Synced bool   `json:"synced"`
 	Epoch  uint64 `json:"epoch"`
 	// ResourceVersion is the version up to which everything is in the log.
@@ -206,6 +220,8 @@ type UnitStatus struct {
 	Coalesced uint64 `json:"coalesced,omitempty"`
 	// Lag is the age of the oldest of these.
 	Lag time.Duration `json:"lag"`
+	// Skipped counts the events that the engine can't take, since the unit was taken.
+	Skipped uint64 `json:"skipped,omitempty"`
 	// Problem is why State is not Streaming. It is empty if all is well.
 	Problem string `json:"problem,omitempty"`
 }

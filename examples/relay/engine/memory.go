@@ -17,6 +17,8 @@ type Memory struct {
 	Fail func(parts []Part) error
 	// Max are the Limits. Zero fields mean 1,000 messages, 1 MiB and 64 MiB.
 	Max Limits
+	// Break, if set, is what Failed returns.
+	Break chan error
 
 	mu        sync.Mutex
 	revision  uint64
@@ -24,6 +26,7 @@ type Memory struct {
 	positions map[Unit]Entry
 	set       map[Unit]time.Time // when the position was
 	members   map[string]Member
+	joined    map[string]time.Time // by ID
 	changed   chan struct{} // closed and replaced by each Publish
 }
 
@@ -51,6 +54,23 @@ func (m *Memory) Limits() Limits {
 	}
 	return l
 }
+
+// longestUID is in bytes.
+const longestUID = 1 << 10
+
+// Check implements Log.
+func (m *Memory) Check(msg Message) error {
+	if most := m.Limits().MessageBytes; len(msg.Data) > most {
+		return fmt.Errorf("%w: a message has %d bytes, %d at most", ErrTooLarge, len(msg.Data), most)
+	}
+	if len(msg.UID) > longestUID {
+		return fmt.Errorf("%w: the uid has %d bytes, %d at most", ErrTooLarge, len(msg.UID), longestUID)
+	}
+	return nil
+}
+
+// Failed implements Log.
+func (m *Memory) Failed() <-chan error { return m.Break }
 
 // Position implements Log.
 func (m *Memory) Position(_ context.Context, u Unit) (Entry, error) {
@@ -90,8 +110,8 @@ func (m *Memory) Publish(_ context.Context, parts []Part) ([]uint64, error) {
 		n += len(p.Messages)
 		for _, msg := range p.Messages {
 			bytes += len(msg.Data)
-			if len(msg.Data) > limits.MessageBytes {
-				return nil, fmt.Errorf("publish %s: %w: a message has %d bytes", p.Unit, ErrTooLarge, len(msg.Data))
+			if err := m.Check(msg); err != nil {
+				return nil, fmt.Errorf("publish %s: %w", p.Unit, err)
 			}
 		}
 	}
@@ -215,11 +235,11 @@ func (m *Memory) Join(_ context.Context, member Member) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.members == nil {
-		m.members = map[string]Member{}
+		m.members, m.joined = map[string]Member{}, map[string]time.Time{}
 	}
 	m.revision++
 	member.Revision = m.revision
-	m.members[member.ID] = member
+	m.members[member.ID], m.joined[member.ID] = member, time.Now()
 	return nil
 }
 
@@ -235,5 +255,9 @@ func (m *Memory) Leave(_ context.Context, id string) error {
 func (m *Memory) Members(context.Context) ([]Member, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Values(m.members), func(a, b Member) int { return strings.Compare(a.ID, b.ID) }), nil
+	all := slices.SortedFunc(maps.Values(m.members), func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
+	for i := range all {
+		all[i].Age = time.Since(m.joined[all[i].ID])
+	}
+	return all, nil
 }

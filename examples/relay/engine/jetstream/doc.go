@@ -4,6 +4,7 @@
 //
 //	PREFIX.CLUSTER.GROUP.RESOURCE.NAMESPACE.UID         an event of an object
 //	PREFIX.CLUSTER.GROUP.RESOURCE.NAMESPACE.=           GAP and SYNCED of a unit
+//	PREFIX.CLUSTER.GROUP.RESOURCE.NAMESPACE.=skipped    what NATS can't take of a unit
 //	PREFIX-position.CLUSTER.GROUP.RESOURCE.NAMESPACE    the position of a unit
 //
 // The core group is "core", and no namespace is "-". In the other tokens a dot is "_", and what is not a letter, a
@@ -21,6 +22,14 @@
 // Nats-Msg-Id, and the positions after them. A relay that dies in between publishes these messages again, and the
 // server drops them if that is within the stream's window for duplicates (2 minutes). An owner whose unit was taken,
 // and that does not know it yet, may add messages to the log that its successor publishes, too.
+//
+// A message whose subject and headers have more than 4 KiB is refused before it is sent: NATS would end the connection.
+//
+// The embedded server has one process at a time, which holds the lock of its folder. Its address and token, which change
+// with each start, are in a file there. Clients read it each time they connect, and send the token only while the lock
+// is held. When the process ends, another one that shares the folder runs the server. A process that is stopped (SIGSTOP)
+// keeps the lock. A server that can't write its files any more is started again every 5 s: NATS itself takes no messages
+// after that, even when there is space again.
 //
 // The embedded server writes to files, and syncs them every 10 s: a crash of the machine may lose that much, a crash of
 // the process nothing.

@@ -7,14 +7,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
 )
 
-// Join implements engine.Group. The server removes the key after the lease, so no clocks are compared. What does not
-// fit into a message is left out: some of thousands of units, say.
+// Join implements engine.Group. The server removes the key some leases later, so no clocks are compared. What does not
+// fit into a message is left out: some of thousands of units, say. It is also an error if the stream takes no messages:
+// a member that has none to publish would not notice.
 func (l *Log) Join(ctx context.Context, m engine.Member) error {
 	data, err := json.Marshal(m)
 	limit := l.Limits().MessageBytes
@@ -26,8 +28,27 @@ func (l *Log) Join(ctx context.Context, m engine.Member) error {
 	if err != nil {
 		return err
 	}
-	if _, err := l.members.Put(ctx, escape(m.ID), data); err != nil {
-		return fmt.Errorf("join the group: %w", err)
+	began := time.Now()
+	if _, err = l.members.Put(ctx, escape(m.ID), data); err == nil {
+		err = l.room(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("join the group: %w", l.cause(ctx, began, err))
+	}
+	return nil
+}
+
+// room returns an error if the stream is gone, or full.
+func (l *Log) room(ctx context.Context) error {
+	s, err := l.js.Stream(ctx, l.options.Stream)
+	if err != nil {
+		return fmt.Errorf("stream %q: %w", l.options.Stream, err)
+	}
+	const least = 4 << 10 // a small message, with what the stream adds to it
+	i := s.CachedInfo()
+	if most := i.Config.MaxBytes; most > 0 && i.State.Bytes+least > uint64(most) {
+		return fmt.Errorf("stream %q is full: it has %d bytes, max_bytes is %d (log.maxBytes when it was created)",
+			l.options.Stream, i.State.Bytes, most)
 	}
 	return nil
 }
@@ -47,6 +68,10 @@ func (l *Log) Members(ctx context.Context) ([]engine.Member, error) {
 		return nil, fmt.Errorf("read the members: %w", err)
 	}
 	defer w.Stop()
+	now, err := l.now(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the members: %w", err)
+	}
 	var all []engine.Member
 	for {
 		select {
@@ -64,8 +89,17 @@ func (l *Log) Members(ctx context.Context) ([]engine.Member, error) {
 			if err := json.Unmarshal(e.Value(), &m); err != nil {
 				return nil, fmt.Errorf("member %q is damaged: %w", e.Key(), err)
 			}
-			m.Revision = e.Revision()
+			m.Revision, m.Age = e.Revision(), max(now.Sub(e.Created()), 0)
 			all = append(all, m)
 		}
 	}
+}
+
+// now returns the time of the server.
+func (l *Log) now(ctx context.Context) (time.Time, error) {
+	s, err := l.js.Stream(ctx, l.options.Stream)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return s.CachedInfo().TimeStamp, nil
 }

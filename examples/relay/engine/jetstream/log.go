@@ -1,11 +1,13 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,6 +37,7 @@ type Create struct {
 
 // Connection says how to reach the servers.
 type Connection struct {
+	Dir              string // the folder of the server that StartServer runs, instead of the other fields
 	URL              string // of one or, separated by commas, several
 	Credentials      string // a .creds file
 	CA               string // PEM files
@@ -52,6 +55,14 @@ type Log struct {
 	atomic   bool
 	// messageBytes is the stream's limit for a message with its headers, or -1.
 	messageBytes int
+	failed       chan error   // has a value when the connection is closed for good
+	refused      atomic.Value // the last refusal of the server that is no answer to a request
+}
+
+// refusal is an error that the server has sent without a request.
+type refusal struct {
+	err error
+	at  time.Time
 }
 
 var (
@@ -75,7 +86,7 @@ func Connect(ctx context.Context, o Options) (*Log, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{options: o, subjects: subjects{prefix: o.Prefix}}
+	l := &Log{options: o, subjects: subjects{prefix: o.Prefix}, failed: make(chan error, 1)}
 	if err := l.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -103,8 +114,20 @@ func (l *Log) connect(ctx context.Context) error {
 		nats.ReconnectHandler(func(c *nats.Conn) {
 			o.Logger.Info("connected to NATS again", "server", c.ConnectedAddr())
 		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			o.Logger.Warn("NATS has refused something", "err", err)
+			l.refused.Store(refusal{err, time.Now()})
+		}),
+		nats.ClosedHandler(func(c *nats.Conn) {
+			l.failed <- fmt.Errorf("%w: the connection to NATS is closed for good: %w", engine.ErrFailed,
+				cmp.Or(c.LastError(), nats.ErrConnectionClosed))
+		}),
 	}
 	to := o.Connection
+	if to.Dir != "" {
+		to.URL = dialerURL
+		opts = append(opts, (&dialer{dir: to.Dir}).options()...)
+	}
 	if to.Credentials != "" {
 		opts = append(opts, nats.UserCredentials(to.Credentials))
 	}
@@ -119,14 +142,16 @@ func (l *Log) connect(ctx context.Context) error {
 		if l.conn, err = nats.Connect(to.URL, opts...); err == nil {
 			break
 		}
-		if !errors.Is(err, nats.ErrNoServers) && !errors.Is(err, nats.ErrTimeout) {
+		mayStart := errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) ||
+			errors.Is(err, errNoServer) && !o.ReadOnly
+		if !mayStart {
 			return fmt.Errorf("connect to NATS: %w", err)
 		}
 		if !logged {
 			o.Logger.Warn("no NATS server answers; trying again", "err", err)
 		}
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(min(time.Second, o.Lease/5)):
 		case <-ctx.Done():
 			return fmt.Errorf("connect to NATS: %w", err)
 		}
@@ -164,7 +189,11 @@ func (l *Log) open(ctx context.Context) error {
 	return nil
 }
 
-// bucket finds or creates the bucket of the members. Its TTL is the longest lease of those who have opened it.
+// keepMembers is for how many leases the bucket has a member that does not join again: status says how long it has been
+// silent.
+const keepMembers = 3
+
+// bucket finds or creates the bucket of the members. Its TTL is that of the longest lease of those who have opened it.
 func (l *Log) bucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
 	o := l.options
 	kv, err := l.js.KeyValue(ctx, name)
@@ -173,13 +202,13 @@ func (l *Log) bucket(ctx context.Context, name string) (jetstream.KeyValue, erro
 	}
 	if err == nil {
 		status, err := kv.Status(ctx)
-		if err != nil || status.TTL() >= o.Lease {
+		if err != nil || status.TTL() >= keepMembers*o.Lease {
 			return kv, err
 		}
 	}
 	// In a file, because a server that restarts does not know the streams that it had in memory.
 	return l.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: name, TTL: o.Lease, History: 1, Storage: jetstream.FileStorage, Replicas: o.Create.Copies,
+		Bucket: name, TTL: keepMembers * o.Lease, History: 1, Storage: jetstream.FileStorage, Replicas: o.Create.Copies,
 	})
 }
 
@@ -225,19 +254,21 @@ func unsuitable(cfg jetstream.StreamConfig, prefix string) string {
 // Close closes the connection.
 func (l *Log) Close() { l.conn.Close() }
 
+// Failed implements engine.Log.
+func (l *Log) Failed() <-chan error { return l.failed }
+
 // Connected reports whether there is a connection to a server.
 func (l *Log) Connected() bool { return l.conn.IsConnected() }
 
 // Limits implements engine.Log.
 func (l *Log) Limits() engine.Limits {
-	const headers = 4 << 10 // of a message, and its subject
 	message := int(l.conn.MaxPayload())
 	if l.messageBytes > 0 {
 		message = min(message, l.messageBytes)
 	}
 	return engine.Limits{
 		Messages:     1000, // of an atomic batch (ADR-50)
-		MessageBytes: max(message-headers, headers),
+		MessageBytes: max(message-maxHeader, maxHeader),
 		Bytes:        32 << 20,
 	}
 }

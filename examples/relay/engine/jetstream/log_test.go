@@ -46,20 +46,42 @@ func eachEngine(t *testing.T, test func(t *testing.T, log engine.Log)) {
 	}
 }
 
-// open starts a server and connects to it.
-func open(t *testing.T, o jetstream.Options) (*jetstream.Server, *jetstream.Log) {
+// open starts a server and connects to it. It returns the server's folder.
+func open(t *testing.T, o jetstream.Options) (string, *jetstream.Log) {
 	t.Helper()
-	server, err := jetstream.StartServer(t.Context(), t.TempDir(), discard)
+	dir := t.TempDir()
+	startServer(t, dir)
+	return dir, connect(t, dir, o)
+}
+
+func startServer(t *testing.T, dir string) *jetstream.Server {
+	t.Helper()
+	server, err := jetstream.StartServer(t.Context(), dir, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	return server, connect(t, server.URL(), o)
+	return server
 }
 
-func connect(t *testing.T, url string, o jetstream.Options) *jetstream.Log {
+// urlOf returns the URL of the server with a folder.
+func urlOf(t *testing.T, dir string) string {
 	t.Helper()
-	o.Connection.URL = url
+	url, err := jetstream.FindServer(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+func connect(t *testing.T, dir string, o jetstream.Options) *jetstream.Log {
+	t.Helper()
+	o.Connection.Dir = dir
+	return connectWith(t, o)
+}
+
+func connectWith(t *testing.T, o jetstream.Options) *jetstream.Log {
+	t.Helper()
 	log, err := jetstream.Connect(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -378,25 +400,15 @@ func eventually(t *testing.T, f func() error) {
 // TestRestart: after a restart of the server, a Log goes on, with the same revisions.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
-	server, err := jetstream.StartServer(t.Context(), dir, discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := connect(t, server.URL(), jetstream.Options{})
+	server := startServer(t, dir)
+	log := connect(t, dir, jetstream.Options{})
 	if err := log.Join(t.Context(), engine.Member{ID: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	p := engine.Part{Unit: pods, Messages: []engine.Message{object(engine.Added, "a", "u1", "1")}}
 	p.Revision = publish(t, log, p)
 	server.Stop()
-	again, err := jetstream.StartServer(t.Context(), dir, discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(again.Stop)
-	if again.URL() != server.URL() {
-		t.Errorf("the URL has changed from %s to %s", server.URL(), again.URL())
-	}
+	startServer(t, dir)
 	p.Messages = []engine.Message{object(engine.Added, "a", "u2", "2")}
 	eventually(t, func() error {
 		_, err := log.Publish(t.Context(), []engine.Part{p})
@@ -417,7 +429,7 @@ func TestRestart(t *testing.T) {
 // TestReadWhileWriting: a read misses nothing, although what it is about to read is replaced, and no consumer remains.
 func TestReadWhileWriting(t *testing.T) {
 	const count = 3000
-	server, log := open(t, jetstream.Options{Create: jetstream.Create{History: 2}})
+	dir, log := open(t, jetstream.Options{Create: jetstream.Create{History: 2}})
 	p := engine.Part{Unit: pods}
 	write := func(version string, from, to int) error {
 		p.Messages = nil
@@ -465,7 +477,7 @@ func TestReadWhileWriting(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}
-	conn, err := nats.Connect(server.URL())
+	conn, err := nats.Connect(urlOf(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,9 +497,9 @@ func TestReadWhileWriting(t *testing.T) {
 
 // TestLeases: a member with a longer lease than that of the first one stays one for that time.
 func TestLeases(t *testing.T) {
-	server, first := open(t, jetstream.Options{Lease: time.Second})
-	second := connect(t, server.URL(), jetstream.Options{Lease: time.Hour})
-	connect(t, server.URL(), jetstream.Options{Lease: time.Second})
+	dir, first := open(t, jetstream.Options{Lease: 300 * time.Millisecond})
+	second := connect(t, dir, jetstream.Options{Lease: time.Hour})
+	connect(t, dir, jetstream.Options{Lease: 300 * time.Millisecond})
 	if err := second.Join(t.Context(), engine.Member{ID: "second"}); err != nil {
 		t.Fatal(err)
 	}
@@ -513,9 +525,9 @@ func TestJoinLarge(t *testing.T) {
 	}
 }
 
-// TestGroup: members are those who have joined within the lease.
+// TestGroup: members are those who have joined and not left, and some leases later no more.
 func TestGroup(t *testing.T) {
-	_, log := open(t, jetstream.Options{Lease: 2 * time.Second})
+	_, log := open(t, jetstream.Options{Lease: 700 * time.Millisecond})
 	join := func(ids ...string) {
 		t.Helper()
 		for _, id := range ids {
@@ -568,12 +580,9 @@ func TestGroup(t *testing.T) {
 
 // TestConnectRefuses: a stream that loses states is refused, and a command that only reads creates none.
 func TestConnectRefuses(t *testing.T) {
-	server, err := jetstream.StartServer(t.Context(), t.TempDir(), discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	conn, err := nats.Connect(server.URL())
+	dir := t.TempDir()
+	startServer(t, dir)
+	conn, err := nats.Connect(urlOf(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -607,7 +616,7 @@ func TestConnectRefuses(t *testing.T) {
 			}
 		}
 		_, err := jetstream.Connect(t.Context(), jetstream.Options{
-			Connection: jetstream.Connection{URL: server.URL()}, Stream: name, Prefix: name, ReadOnly: c.readOnly,
+			Connection: jetstream.Connection{Dir: dir}, Stream: name, Prefix: name, ReadOnly: c.readOnly,
 		})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: the error is %v, want one with %q", c.why, err, c.want)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,15 +25,44 @@ const (
 	headerID      = "Gvr-Id"
 )
 
+// maxHeader is how many bytes the subject and the headers of a message may have, and maxSubject the subject alone. NATS
+// has at most 64 KiB of headers; a line of its protocol, which has the subject and that of the answer, of more than 4 KiB
+// ends the connection for good.
+const (
+	maxHeader  = 4 << 10
+	maxSubject = 3 << 10
+)
+
+// Check implements engine.Log.
+func (l *Log) Check(m engine.Message) error {
+	if limit := l.Limits().MessageBytes; len(m.Data) > limit {
+		return fmt.Errorf("%w: a message has %d bytes, %d at most", engine.ErrTooLarge, len(m.Data), limit)
+	}
+	return checkHeader(l.message(&m))
+}
+
+// checkHeader returns an error if what identifies a message is too long. It has room for the headers of a batch.
+func checkHeader(m *nats.Msg) error {
+	const ofBatch = 256
+	bytes := ofBatch + len(m.Subject)
+	for name, values := range m.Header {
+		for _, value := range values {
+			bytes += len(name) + len(": ") + len(value) + len("\r\n")
+		}
+	}
+	if bytes > maxHeader || len(m.Subject) > maxSubject {
+		return fmt.Errorf("%w: what identifies a message has %d bytes, %d at most", engine.ErrTooLarge, bytes, maxHeader)
+	}
+	return nil
+}
+
 // Publish implements engine.Log.
 func (l *Log) Publish(ctx context.Context, parts []engine.Part) ([]uint64, error) {
 	var messages, positions []*nats.Msg
-	limit := l.Limits().MessageBytes
 	for _, p := range parts {
 		for _, m := range p.Messages {
-			if len(m.Data) > limit {
-				return nil, fmt.Errorf("publish %s: %w: a message has %d bytes, %d at most", p.Unit, engine.ErrTooLarge,
-					len(m.Data), limit)
+			if err := l.Check(m); err != nil {
+				return nil, fmt.Errorf("publish %s: %w", p.Unit, err)
 			}
 			messages = append(messages, l.message(&m))
 		}
@@ -40,10 +70,15 @@ func (l *Log) Publish(ctx context.Context, parts []engine.Part) ([]uint64, error
 		if err != nil {
 			return nil, err
 		}
-		positions = append(positions, &nats.Msg{Subject: l.subjects.position(p.Unit), Data: data, Header: nats.Header{
+		position := &nats.Msg{Subject: l.subjects.position(p.Unit), Data: data, Header: nats.Header{
 			jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(p.Revision, 10)},
-		}})
+		}}
+		if err := checkHeader(position); err != nil {
+			return nil, fmt.Errorf("publish the position of a unit: %w", err)
+		}
+		positions = append(positions, position)
 	}
+	began := time.Now()
 	var revisions []uint64
 	var err error
 	switch {
@@ -65,7 +100,7 @@ func (l *Log) Publish(ctx context.Context, parts []engine.Part) ([]uint64, error
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("publish: %w", err)
+		return nil, fmt.Errorf("publish: %w", l.cause(ctx, began, err))
 	}
 	return revisions, nil
 }

@@ -104,7 +104,10 @@ func (l *Log) expirePositions(ctx context.Context, s jetstream.Stream, before ti
 		if len(objects) > 0 {
 			continue
 		}
-		for _, subject := range []string{subject, l.subjects.message(&engine.Message{Unit: u})} {
+		marks := []string{
+			l.subjects.message(&engine.Message{Unit: u}), l.subjects.message(&engine.Message{Unit: u, Type: engine.Skipped}),
+		}
+		for _, subject := range append(marks, subject) { // the position last: without it the others are not found again
 			if err := l.purge(ctx, s, subject, sequence); err != nil {
 				return err
 			}

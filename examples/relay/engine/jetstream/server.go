@@ -3,139 +3,193 @@ package jetstream
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// ErrInUse is wrapped by the error of StartServer if a server with the folder runs. FindServer returns its URL.
-var ErrInUse = errors.New("the folder is in use by a running server")
-
-// Server is an embedded NATS server with JetStream.
+// Server keeps an embedded NATS server with JetStream running. The processes of a machine that start one with the same
+// folder share it: one of them runs it, and when that process ends, another one does.
 type Server struct {
-	server *server.Server
-	lock   *flock.Flock
-	url    string
+	dir    string
+	logger *slog.Logger
+	cancel context.CancelFunc
+	ended  chan struct{}
 }
 
-const addressFile = "nats.json"
+const (
+	takeOverInterval = 250 * time.Millisecond
+	restartPause     = 5 * time.Second // after a server could not write, or did not start
+)
 
-// address is what the file has, which only the owner can read.
-type address struct {
-	URL string `json:"url"`
-}
-
-// StartServer starts a server on loopback that keeps its files in dir, and returns when it is ready. Its clients need
-// the token in its URL. It has the port of the last server with the same folder, if that is free.
+// StartServer runs a server on loopback that keeps its files in dir, and returns when it is ready, or another process
+// runs one. Then it waits for the end of that one, until Stop is called. Use Connection.Dir to reach it: the port and
+// the token that its clients need are other ones each time it starts.
 func StartServer(ctx context.Context, dir string, logger *slog.Logger) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start NATS: %w", err)
 	}
-	lock := flock.New(filepath.Join(dir, "lock"))
-	if locked, err := lock.TryLock(); err != nil {
-		return nil, fmt.Errorf("start NATS: %w", err)
-	} else if !locked {
-		return nil, fmt.Errorf("start NATS: %w: %s", ErrInUse, dir)
-	}
-	s, err := start(ctx, dir, logger)
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Server{dir: dir, logger: logger, cancel: cancel, ended: make(chan struct{})}
+	h, err := s.host(ctx)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start NATS: %w", err), lock.Unlock())
+		cancel()
+		return nil, fmt.Errorf("start NATS: %w", err)
 	}
-	s.lock = lock
+	go s.keep(running, h)
 	return s, nil
 }
 
-func start(ctx context.Context, dir string, logger *slog.Logger) (*Server, error) {
-	port, token := -1, rand.Text()
-	if old, err := FindServer(dir); err == nil {
-		if u, err := url.Parse(old); err == nil {
-			port, _ = strconv.Atoi(u.Port())
-			token = u.User.Username()
+// Stop ends the server, if this process runs it, and waits for its end.
+func (s *Server) Stop() {
+	s.cancel()
+	<-s.ended
+}
+
+// keep runs a server until ctx ends, while no other process does. h is the one that runs, or nil.
+func (s *Server) keep(ctx context.Context, h *host) {
+	defer close(s.ended)
+	for {
+		if h == nil {
+			sleep(ctx, takeOverInterval)
+		} else {
+			select {
+			case <-ctx.Done():
+			case cause := <-h.broken:
+				s.logger.Warn("NATS can't write its files; starting it again", "in", restartPause, "err", cause)
+				sleep(ctx, restartPause)
+			}
+			h.stop()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		took := h == nil
+		var err error
+		if h, err = s.host(ctx); err != nil {
+			s.logger.Error("NATS does not start; trying again", "in", restartPause, "dir", s.dir, "err", err)
+			sleep(ctx, restartPause)
+		} else if h != nil && took {
+			s.logger.Info("this process runs NATS now: the one that did has ended", "dir", s.dir)
 		}
 	}
-	if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", max(port, 0))); err != nil {
-		port = -1
-	} else {
-		l.Close()
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
+}
+
+// host is a server that this process runs.
+type host struct {
+	server *server.Server
+	dir    string
+	lock   *flock.Flock
+	broken chan error // has the cause if the server can't store messages any more
+}
+
+// host starts a server. It returns nil if another process runs one.
+func (s *Server) host(ctx context.Context) (*host, error) {
+	lock := flock.New(filepath.Join(s.dir, lockFile))
+	if locked, err := lock.TryLock(); err != nil || !locked {
+		return nil, err
+	}
+	h := &host{dir: s.dir, lock: lock, broken: make(chan error, 1)}
+	// Whoever finds the lock held and an address must find that of the server that holds it.
+	err := os.Remove(filepath.Join(s.dir, addressFile))
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = h.start(ctx, s.logger)
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return h, nil
+}
+
+func (h *host) start(ctx context.Context, logger *slog.Logger) error {
+	token := rand.Text()
 	s, err := server.NewServer(&server.Options{
-		ServerName: "gvrwatch-relay", Host: "127.0.0.1", Port: port, Authorization: token, JetStream: true,
-		StoreDir: filepath.Join(dir, "jetstream"), SyncInterval: 10 * time.Second, MaxPayload: 8 << 20, NoSigs: true,
+		ServerName: "gvrwatch-relay", Host: "127.0.0.1", Port: -1, Authorization: token, JetStream: true,
+		StoreDir: filepath.Join(h.dir, "jetstream"), SyncInterval: 10 * time.Second, MaxPayload: 8 << 20, NoSigs: true,
 		DisableJetStreamBanner: true,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.SetLoggerV2(&natsLogger{logger}, false, false, false)
+	s.SetLoggerV2(&natsLogger{to: logger, broken: h.broken}, false, false, false)
+	h.server = s
 	s.Start()
 	for !s.ReadyForConnections(100 * time.Millisecond) {
 		if ctx.Err() != nil || !s.Running() {
-			s.Shutdown()
-			return nil, errors.New("the server does not become ready")
+			h.shutdown()
+			return errors.New("the server does not become ready")
 		}
 	}
 	if !s.JetStreamEnabled() {
-		s.Shutdown()
-		return nil, errors.New("JetStream did not start")
+		h.shutdown()
+		return errors.New("JetStream did not start")
 	}
 	u := url.URL{Scheme: "nats", User: url.User(token), Host: s.Addr().String()}
-	data, err := json.Marshal(address{u.String()})
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, addressFile), data, 0o600)
+	if err := writeAddress(h.dir, u.String()); err != nil {
+		h.shutdown()
+		return err
 	}
-	if err != nil {
-		s.Shutdown()
-		return nil, err
-	}
-	return &Server{server: s, url: u.String()}, nil
+	return nil
 }
 
-// FindServer returns the URL of the server that runs, or ran last, with a folder.
-func FindServer(dir string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(dir, addressFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("no relay has run with the folder %s", dir)
-	}
-	if err != nil {
-		return "", fmt.Errorf("find NATS: %w", err)
-	}
-	var a address
-	if err := json.Unmarshal(data, &a); err != nil || a.URL == "" {
-		return "", fmt.Errorf("find NATS: %s is damaged", filepath.Join(dir, addressFile))
-	}
-	return a.URL, nil
+func (h *host) stop() {
+	_ = os.Remove(filepath.Join(h.dir, addressFile)) // or the next server does
+	h.shutdown()
+	_ = h.lock.Unlock()
 }
 
-// URL returns the server's URL, with the token.
-func (s *Server) URL() string { return s.url }
-
-// Stop stops the server and waits for its end.
-func (s *Server) Stop() {
-	s.server.Shutdown()
-	s.server.WaitForShutdown()
-	_ = s.lock.Unlock()
+func (h *host) shutdown() {
+	h.server.Shutdown()
+	h.server.WaitForShutdown()
 }
 
 // natsLogger passes the server's log lines to a Logger.
-type natsLogger struct{ to *slog.Logger }
+type natsLogger struct {
+	to     *slog.Logger
+	broken chan<- error
+	once   sync.Once
+}
 
-func (n *natsLogger) line(level slog.Level, format string, args []any) {
-	n.to.Log(context.Background(), level, "nats: "+fmt.Sprintf(format, args...))
+// What nats-server logs when a stream takes no more messages until the server starts again, also if there is space
+// again (filestore.go and jetstream.go).
+var unwritable = []string{"critical write error", "resource limits exceeded for server", "will be DISABLED"}
+
+func (n *natsLogger) line(level slog.Level, format string, args []any) string {
+	text := fmt.Sprintf(format, args...)
+	n.to.Log(context.Background(), level, "nats: "+text)
+	return text
+}
+
+func (n *natsLogger) Errorf(f string, a ...any) {
+	line := n.line(slog.LevelError, f, a)
+	for _, text := range unwritable {
+		if strings.Contains(strings.ToLower(line), strings.ToLower(text)) {
+			n.once.Do(func() { n.broken <- errors.New(line) })
+		}
+	}
 }
 
 func (n *natsLogger) Noticef(f string, a ...any) { n.line(slog.LevelDebug, f, a) }
 func (n *natsLogger) Warnf(f string, a ...any)   { n.line(slog.LevelWarn, f, a) }
-func (n *natsLogger) Errorf(f string, a ...any)  { n.line(slog.LevelError, f, a) }
 func (n *natsLogger) Fatalf(f string, a ...any)  { n.line(slog.LevelError, f, a) }
 func (n *natsLogger) Debugf(f string, a ...any)  { n.line(slog.LevelDebug, f, a) }
 func (n *natsLogger) Tracef(f string, a ...any)  { n.line(slog.LevelDebug, f, a) }

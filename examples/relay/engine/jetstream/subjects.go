@@ -11,7 +11,9 @@ import (
 const (
 	coreGroup   = "core"
 	noNamespace = "-"
-	noObject    = "=" // no escape is that short
+	// No escape is one of these.
+	noObject = "="
+	skipped  = "=skipped"
 )
 
 // escape makes a token of a subject.
@@ -74,8 +76,11 @@ func (s subjects) position(u engine.Unit) string {
 }
 
 func (s subjects) message(m *engine.Message) string {
-	return s.prefix + "." + resourceSubject(m.Unit) + "." + or(escape(m.Unit.Namespace), noNamespace) + "." +
-		or(escape(m.UID), noObject)
+	object := or(escape(m.UID), noObject)
+	if m.Type == engine.Skipped {
+		object = skipped // of which there may be many: they must not drive out GAP and SYNCED
+	}
+	return s.prefix + "." + resourceSubject(m.Unit) + "." + or(escape(m.Unit.Namespace), noNamespace) + "." + object
 }
 
 // positions matches the positions of a resource's units, or all if it is zero.
@@ -99,7 +104,7 @@ func (s subjects) parse(subject string) (u engine.Unit, uid string, err error) {
 	tokens := strings.Split(subject, ".")
 	switch {
 	case len(tokens) == 6 && tokens[0] == s.prefix:
-		if tokens[5] != noObject {
+		if tokens[5] != noObject && tokens[5] != skipped {
 			if uid, err = unescape(tokens[5]); err != nil {
 				return u, "", err
 			}
