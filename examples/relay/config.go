@@ -109,12 +109,12 @@ func printYAML(out io.Writer, v any) error {
 	return err
 }
 
-// natsOptions returns how to connect to the server at url.
-func natsOptions(cfg *relay.Config, url string, logger *slog.Logger) jetstream.Options {
+// natsOptions returns how to connect to NATS.
+func natsOptions(cfg *relay.Config, logger *slog.Logger) jetstream.Options {
 	return jetstream.Options{
 		Connection: jetstream.Connection{
-			URL: url, Credentials: cfg.NATS.Credentials, CA: cfg.NATS.CA, Certificate: cfg.NATS.Certificate,
-			Key: cfg.NATS.Key,
+			Dir: cfg.NATS.Dir, URL: cfg.NATS.URL, Credentials: cfg.NATS.Credentials, CA: cfg.NATS.CA,
+			Certificate: cfg.NATS.Certificate, Key: cfg.NATS.Key,
 		},
 		Stream: cfg.Log.Stream, Prefix: cfg.Log.Prefix, Lease: cfg.Replica.Lease.Duration, Logger: logger,
 		Create: jetstream.Create{
@@ -129,15 +129,9 @@ func (f *flags) openLog(cmd *cobra.Command) (*relay.Config, *jetstream.Log, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	url := cfg.NATS.URL
-	if url == "" {
-		if url, err = jetstream.FindServer(cfg.NATS.Dir); err != nil {
-			return nil, nil, failure{err}
-		}
-	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 	defer cancel()
-	o := natsOptions(cfg, url, nil)
+	o := natsOptions(cfg, nil)
 	o.ReadOnly = true
 	log, err := jetstream.Connect(ctx, o)
 	if err != nil {

@@ -79,18 +79,14 @@ func serve(ctx context.Context, cfg relay.Config, dev bool, access string, errOu
 		}
 		defer stop()
 	}
-	url := cfg.NATS.URL
-	if url == "" {
-		server, found, err := startNATS(ctx, cfg.NATS.Dir, logger)
+	if cfg.NATS.URL == "" {
+		server, err := jetstream.StartServer(ctx, cfg.NATS.Dir, logger)
 		if err != nil {
 			return startError(ctx, err)
 		}
-		if server != nil {
-			defer server.Stop()
-		}
-		url = found
+		defer server.Stop()
 	}
-	log, err := jetstream.Connect(ctx, natsOptions(&cfg, url, logger))
+	log, err := jetstream.Connect(ctx, natsOptions(&cfg, logger))
 	if err != nil {
 		return startError(ctx, err)
 	}
@@ -120,19 +116,6 @@ func serve(ctx context.Context, cfg relay.Config, dev bool, access string, errOu
 	}
 	logger.Info("all units are released")
 	return nil
-}
-
-// startNATS starts a server with the folder, or finds the one that runs.
-func startNATS(ctx context.Context, dir string, logger *slog.Logger) (*jetstream.Server, string, error) {
-	server, err := jetstream.StartServer(ctx, dir, logger)
-	if errors.Is(err, jetstream.ErrInUse) {
-		url, err := jetstream.FindServer(dir)
-		return nil, url, err
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	return server, server.URL(), nil
 }
 
 func announce(logger *slog.Logger, cfg *relay.Config, access string) {

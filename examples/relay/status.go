@@ -20,13 +20,23 @@ type row struct {
 	engine.UnitStatus // embedded, so that its fields are the row's in JSON
 
 	Owner string `json:"owner,omitempty"`
+	// Age is how old the owner's report of the unit is.
+	Age time.Duration `json:"age"`
+}
+
+// replica is what status prints of a member.
+type replica struct {
+	ID string `json:"id"`
+	// Age is how old the report of the replica is.
+	Age   time.Duration `json:"age"`
+	Lease time.Duration `json:"lease"`
 }
 
 // report is what status prints.
 type report struct {
-	Units    []row    `json:"units"`
-	Members  []string `json:"members"`
-	Problems []string `json:"problems,omitempty"`
+	Units    []row     `json:"units"`
+	Members  []replica `json:"members"`
+	Problems []string  `json:"problems,omitempty"`
 }
 
 func newStatus(f *flags, out io.Writer) *cobra.Command {
@@ -35,7 +45,8 @@ func newStatus(f *flags, out io.Writer) *cobra.Command {
 		Use:   "status",
 		Short: "Print who publishes which units, and how far",
 		Long: "Print who publishes which units, and how far. The exit status is 0 if all is well: every unit in the\n" +
-			"log is owned by a replica that is alive, and is synced, and no replica has a problem.",
+			"log is owned by a replica that has reported within its lease, is synced, is not behind by more than that\n" +
+			"lease, and no event of it was skipped; and no replica has a problem. AGE is that of the owner's report.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" {
@@ -73,47 +84,70 @@ func newStatus(f *flags, out io.Writer) *cobra.Command {
 	return cmd
 }
 
-// reportOf joins what the members say with the positions in the log.
+// reportOf joins what the members say with the positions in the log. Who owns a unit is what its position says: a member
+// that says so, too, may not know yet that it was taken.
 func reportOf(members []engine.Member, entries []engine.Entry) report {
-	r := report{Units: []row{}, Members: []string{}}
-	if len(members) == 0 {
-		r.Problems = append(r.Problems, "no relay runs")
+	r := report{Units: []row{}, Members: []replica{}}
+	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
+	byID, fresh := map[string]engine.Member{}, false
+	for _, m := range members {
+		byID[m.ID] = m
+		r.Members = append(r.Members, replica{m.ID, m.Age, m.Lease})
+		fresh = fresh || m.Age <= m.Lease
+		if m.Age > m.Lease {
+			problem("%s has not reported for %v, which is more than its lease of %v", m.ID, rounded(m.Age), m.Lease)
+		}
+		if m.Refused != "" {
+			problem("%s: the engine does not accept messages: %s", m.ID, m.Refused)
+		}
+		for _, p := range m.Problems {
+			problem("%s: %s", m.ID, p)
+		}
+	}
+	if !fresh {
+		problem("no relay runs")
 	}
 	rows := map[engine.Unit]row{}
+	for _, e := range entries {
+		p, status := e.Position, engine.UnitStatus{Unit: e.Unit, Epoch: e.Position.Epoch,
+			ResourceVersion: e.Position.ResourceVersion, Synced: e.Position.ResourceVersion != ""}
+		owner, known := byID[p.Owner]
+		switch i := slices.IndexFunc(owner.Units, func(u engine.UnitStatus) bool { return u.Unit == e.Unit }); {
+		case i >= 0:
+			rows[e.Unit] = row{owner.Units[i], owner.ID, owner.Age}
+		case known: // it has just taken the unit, or has more than a report describes
+			rows[e.Unit] = row{status, owner.ID, owner.Age}
+		case p.Owner != "":
+			status.State, status.Synced, status.Problem = "Unowned", false, p.Owner+" has ended without a word"
+			rows[e.Unit] = row{status, "", 0}
+		}
+	}
 	for _, m := range members {
-		r.Members = append(r.Members, m.ID)
-		for _, p := range m.Problems {
-			r.Problems = append(r.Problems, m.ID+": "+p)
-		}
-		for _, u := range m.Units {
-			rows[u.Unit] = row{u, m.ID}
-		}
 		for _, u := range m.Waiting {
 			if _, owned := rows[u.Unit]; !owned {
-				rows[u.Unit] = row{u, ""}
+				rows[u.Unit] = row{u, "", m.Age}
+			}
+		}
+		for _, u := range m.Units {
+			if _, owned := rows[u.Unit]; !owned {
+				u.State, u.Synced, u.Problem = "Unowned", false, m.ID+" publishes it no more, and nobody has taken it"
+				rows[u.Unit] = row{u, "", m.Age}
 			}
 		}
 	}
-	for _, e := range entries {
-		_, known := rows[e.Unit]
-		if !known && slices.Contains(r.Members, e.Position.Owner) { // one of more units than a member describes
-			synced := e.Position.ResourceVersion != ""
-			rows[e.Unit] = row{engine.UnitStatus{
-				Unit: e.Unit, Epoch: e.Position.Epoch, ResourceVersion: e.Position.ResourceVersion, Synced: synced,
-			}, e.Position.Owner}
-		} else if !known && e.Position.Owner != "" {
-			rows[e.Unit] = row{engine.UnitStatus{
-				Unit: e.Unit, State: "Unowned", Epoch: e.Position.Epoch, ResourceVersion: e.Position.ResourceVersion,
-				Problem: e.Position.Owner + " has ended without a word",
-			}, ""}
-		}
-	}
 	for _, u := range rows {
+		lease := byID[u.Owner].Lease
 		switch {
 		case u.Problem != "":
-			r.Problems = append(r.Problems, u.Unit.String()+": "+u.Problem)
+			problem("%s: %s", u.Unit, u.Problem)
 		case !u.Synced:
-			r.Problems = append(r.Problems, u.Unit.String()+" is not synced")
+			problem("%s is not synced", u.Unit)
+		}
+		if behind := u.Lag + u.Age; u.Pending > 0 && behind > lease {
+			problem("%s is behind by %v, which is more than the lease of %v", u.Unit, rounded(behind), lease)
+		}
+		if u.Skipped > 0 {
+			problem("%s: %d events are skipped: the log of %s says which", u.Unit, u.Skipped, u.Owner)
 		}
 		r.Units = append(r.Units, u)
 	}
@@ -122,12 +156,15 @@ func reportOf(members []engine.Member, entries []engine.Entry) report {
 	return r
 }
 
+func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
+
 func (r report) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "UNIT\tOWNER\tEPOCH\tSTATE\tSYNCED\tVERSION\tOBJECTS\tPENDING\tLAG")
+	fmt.Fprintln(w, "UNIT\tOWNER\tEPOCH\tSTATE\tSYNCED\tVERSION\tOBJECTS\tPENDING\tLAG\tAGE")
 	for _, u := range r.Units {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%t\t%s\t%d\t%d\t%v\n", clean(u.Unit.String()), clean(u.Owner), u.Epoch,
-			clean(u.State), u.Synced, clean(u.ResourceVersion), u.Objects, u.Pending, u.Lag.Round(time.Millisecond))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%t\t%s\t%d\t%d\t%v\t%v\n", clean(u.Unit.String()), clean(u.Owner), u.Epoch,
+			clean(u.State), u.Synced, clean(u.ResourceVersion), u.Objects, u.Pending, u.Lag.Round(time.Millisecond),
+			rounded(u.Age))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -25,10 +25,13 @@ func relaying(l *lap) {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "gvrwatch-bench-")
 	check(err)
-	l.atEnd = func() { _ = os.RemoveAll(dir) }
 	server, err := jetstream.StartServer(ctx, dir, slog.New(slog.DiscardHandler))
 	check(err)
-	js, err := jetstream.Connect(ctx, jetstream.Options{Connection: jetstream.Connection{URL: server.URL()}})
+	l.atEnd = func() {
+		server.Stop()
+		_ = os.RemoveAll(dir)
+	}
+	js, err := jetstream.Connect(ctx, jetstream.Options{Connection: jetstream.Connection{Dir: dir}})
 	check(err)
 	objects := 0
 	count := func(m engine.Message) {
@@ -58,7 +61,7 @@ func relaying(l *lap) {
 	}}}}
 	cfg := relay.Config{
 		Selection: relay.Selection{Resources: []string{l.resource.Resource}},
-		NATS:      relay.NATS{URL: server.URL()},
+		NATS:      relay.NATS{Dir: dir},
 		Replica:   relay.Replica{ID: "bench", Grace: metav1.Duration{Duration: time.Second}},
 	}
 	check(cfg.Complete())

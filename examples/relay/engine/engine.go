@@ -197,6 +197,8 @@ type Member struct {
 	Units   []UnitStatus `json:"units,omitempty"` // that it owns, sorted
 	// Waiting are units that it should own, and why it does not.
 	Waiting []UnitStatus `json:"waiting,omitempty"`
+	// Refused is why the engine does not accept the messages of the member. It is empty if it does, or none were sent.
+	Refused string `json:"refused,omitempty"`
 	// Problems concern no unit: a cluster whose API cannot be read, for example.
 	Problems []string `json:"problems,omitempty"`
 	// Revision is set by Members. It changes each time the member joins.

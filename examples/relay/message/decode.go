@@ -24,7 +24,8 @@ type Event struct {
 	ResourceVersion string
 	Namespace       string          // of a Gap or Synced that is about one namespace only
 	Gap             *Gap            // set only when Type is Gap
-	Object          *Object         // nil when Type is Gap or Synced
+	Skipped         *Skipped        // set only when Type is Skipped
+	Object          *Object         // nil when Type is Gap, Synced or Skipped
 	Data            json.RawMessage // of the object
 }
 
@@ -43,6 +44,14 @@ type Object struct {
 type Gap struct {
 	Reason, From, To string
 	HistoryLost      bool
+}
+
+// Skipped says which event of which object is not in the log, because the engine can't take it: until a later event of
+// the object is published, the log has an older state of it, or none.
+type Skipped struct {
+	Type         engine.Type
+	Reason       string
+	Subject, UID string // as in Object, but only the beginning of long ones
 }
 
 // Truncation says that Data has at most metadata, because the object is too large or cannot be redacted.
@@ -84,6 +93,11 @@ type aboutMark struct {
 	HistoryLost bool   `json:"historylost"`
 }
 
+type aboutSkipped struct {
+	SkippedType   string `json:"skippedtype"`
+	SkippedReason string `json:"skippedreason"`
+}
+
 type aboutObject struct {
 	Subject     string          `json:"subject"`
 	UID         string          `json:"uid"`
@@ -102,10 +116,11 @@ type aboutCut struct {
 
 // cloudEvent has the attributes of a CloudEvent of the relay.
 type cloudEvent struct {
-	common      // embedded, as the next three: JSON has their fields side by side
-	aboutMark   // see common
-	aboutObject // see common
-	aboutCut    // see common
+	common       // embedded, as the next four: JSON has their fields side by side
+	aboutMark    // see common
+	aboutSkipped // see common
+	aboutObject  // see common
+	aboutCut     // see common
 }
 
 var errNotOurs = errors.New("decode a message: invalid CloudEvent: must be JSON with the relay's attributes")
@@ -133,6 +148,8 @@ func Decode(data []byte) (Event, error) {
 		ev.Namespace = in.Namespace
 	case engine.Synced:
 		ev.Namespace = in.Namespace
+	case engine.Skipped:
+		ev.Skipped = &Skipped{engine.Type(in.SkippedType), in.SkippedReason, in.Subject, in.UID}
 	case engine.Added, engine.Modified, engine.Deleted:
 		if in.UID == "" || in.ContentType != contentType || len(in.Data) == 0 || in.Data[0] != '{' {
 			return Event{}, errNotOurs

@@ -11,9 +11,10 @@
 //   - truncated, objectbytes, objectsha256, redactionfailed: see Truncation
 //   - namespace: of a GAP or SYNCED that is about one namespace
 //   - gapreason, gapfrom, gapto, historylost: see stream.GapDetails
+//   - skippedtype, skippedreason: see Skipped
 //
 // An id is "CLUSTER-UID/RESOURCE.GROUP/UID@VERSION/TYPE". Instead of UID@VERSION, GAP has [NAMESPACE/]-@FROM..TO, and
-// SYNCED [NAMESPACE/]-@VERSION. The id is the same after a restart. The source is "/clusters/NAME/RESOURCE.GROUP".
+// SYNCED [NAMESPACE/]-@VERSION, and what was skipped -@HASH. The id is the same after a restart. The source is "/clusters/NAME/RESOURCE.GROUP".
 // Both are escaped as paths.
 //
 // What identifies an object (its namespace, name, uid and resourceVersion) is in attributes, and is not redacted there.
@@ -26,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
@@ -78,15 +80,55 @@ func (e *Encoder) Encode(u engine.Unit, ev stream.Event, epoch uint64, r *Redact
 	return m, nil
 }
 
-// encodeMark encodes a GAP or SYNCED.
+// EncodeSkipped returns a message that stands for ev, which the engine can't take for a reason. It has the beginnings of
+// what identifies the object.
+func (e *Encoder) EncodeSkipped(u engine.Unit, ev stream.Event, epoch uint64, reason error) engine.Message {
+	var id identity
+	if meta := ev.Meta(); meta != nil {
+		id = identity{meta.GetName(), meta.GetNamespace(), string(meta.GetUID()), ev.ResourceVersion}
+	}
+	text, _ := json.Marshal(id) // strings never fail
+	sum := sha256.Sum256(append(text, ev.Type...))
+	m := engine.Message{Unit: u, Type: engine.Skipped}
+	m.ID = e.prefix(u) + "-@" + hex.EncodeToString(sum[:16]) + "/" + string(m.Type)
+	subject := id.Name
+	if id.Namespace != "" && id.Name != "" {
+		subject = id.Namespace + "/" + id.Name
+	}
+	a := e.attributes(&m, short(subject), 0)
+	a.text("uid", short(id.UID))
+	a.integer("epoch", epoch)
+	a.text("skippedtype", short(string(types[ev.Type])))
+	a.text("skippedreason", short(reason.Error()))
+	m.Data = append(a, '}')
+	return m
+}
+
+// longest is how many bytes a version in a GAP or SYNCED, and a text about what was skipped, may have. So the engine can
+// take these messages, whatever a server sends.
+const longest = 256
+
+// short returns the beginning of a text that others have chosen.
+func short(s string) string {
+	if len(s) <= longest {
+		return s
+	}
+	return strings.ToValidUTF8(s[:longest], "") + "..."
+}
+
+// encodeMark encodes a GAP or SYNCED. A version that no API server of Kubernetes has, because it is too long, is cut in a
+// GAP, and left out of a SYNCED.
 func (e *Encoder) encodeMark(m *engine.Message, ev stream.Event, epoch uint64) {
 	namespace := m.Unit.Namespace
 	if namespace == "" {
 		namespace = ev.Namespace // of a unit that watches several
 	}
-	about := url.PathEscape(ev.ResourceVersion)
+	if len(m.ResourceVersion) > longest {
+		m.ResourceVersion = ""
+	}
+	about := url.PathEscape(m.ResourceVersion)
 	if g := ev.Gap; g != nil {
-		about = url.PathEscape(g.From) + ".." + url.PathEscape(g.To)
+		about = url.PathEscape(short(g.From)) + ".." + url.PathEscape(short(g.To))
 	}
 	m.ID = e.prefix(m.Unit)
 	if namespace != "" {
@@ -99,8 +141,8 @@ func (e *Encoder) encodeMark(m *engine.Message, ev stream.Event, epoch uint64) {
 	a.integer("epoch", epoch)
 	if g := ev.Gap; g != nil {
 		a.text("gapreason", string(g.Reason))
-		a.text("gapfrom", g.From)
-		a.text("gapto", g.To)
+		a.text("gapfrom", short(g.From))
+		a.text("gapto", short(g.To))
 		a.flag("historylost", g.HistoryLost)
 	}
 	m.Data = append(a, '}')

@@ -228,6 +228,9 @@ func FuzzEncode(f *testing.F) {
 	f.Add("web", "shop", "u1", "7", "expired", uint64(3), 1)
 	f.Add("a\"\x00\xff", "", "\n", "", "\u2028", uint64(math.MaxInt32), 0)
 	f.Fuzz(func(t *testing.T, name, namespace, uid, version, reason string, epoch uint64, others int) {
+		if len(version) > 256 || len(uid) > 255 {
+			t.Skip("cut in a GAP")
+		}
 		uid += "u"
 		epoch >>= 1
 		others &= math.MaxInt32

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -21,6 +23,8 @@ type membership struct {
 	mu      sync.Mutex
 	seen    map[string]observed
 	trusted time.Time // since when the engine answers, or zero if it does not
+	cause   error     // why it does not
+	refused string    // what another member says of the engine, which refuses its messages
 	leaving bool      // this replica
 	expires bool      // this replica removes what is left of deleted objects
 }
@@ -56,6 +60,7 @@ func (m *membership) read(ctx context.Context) ([]engine.Member, error) { return
 func (m *membership) trust(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.cause = err
 	switch {
 	case err != nil:
 		if !m.trusted.IsZero() {
@@ -67,12 +72,27 @@ func (m *membership) trust(err error) {
 	}
 }
 
+// problem returns why the engine does not take the announcements of this replica. idle means that this replica has
+// published nothing of late: then it also believes what other members say of the engine.
+func (m *membership) problem(idle bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.cause != nil:
+		return fmt.Errorf("the engine does not take the reports of this replica: %w", m.cause)
+	case idle && m.refused != "":
+		return errors.New(m.refused)
+	}
+	return nil
+}
+
 // observe remembers who has joined again, and returns what this replica shares with the members that have done so
 // within their lease. It uses the clock of this process only.
 func (m *membership) observe(members []engine.Member) share {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seen := map[string]observed{}
+	m.refused = ""
 	var alive []engine.Member
 	for _, member := range members {
 		s, known := m.seen[member.ID]
@@ -80,8 +100,12 @@ func (m *membership) observe(members []engine.Member) share {
 			s = observed{member.Revision, time.Now(), member.Lease}
 		}
 		seen[member.ID] = s
-		if s.alive() {
-			alive = append(alive, member)
+		if !s.alive() {
+			continue
+		}
+		alive = append(alive, member)
+		if member.Refused != "" && member.ID != m.self.ID {
+			m.refused = fmt.Sprintf("the engine does not accept the messages of %s: %s", member.ID, member.Refused)
 		}
 	}
 	m.seen = seen

@@ -28,8 +28,14 @@ func newProgress(p engine.Position, scope string) progress {
 	}
 }
 
+// longestVersion is in bytes. A longer one, which no API server of Kubernetes has, is not kept.
+const longestVersion = 256
+
 // add returns the progress after ev.
 func (p progress) add(ev stream.Event) progress {
+	if len(ev.ResourceVersion) > longestVersion {
+		ev.ResourceVersion = ""
+	}
 	switch ev.Type {
 	case stream.Gap:
 		p.version, p.highest, p.synced = "", "", false

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,13 +28,15 @@ type publisher struct {
 	units map[string]*owned // by the key of their source
 	queue queue
 	ended bool
-	err   error // why the last Publish failed; nil if it did not
+	err   error     // why the last Publish failed; nil if it did not
+	last  time.Time // when one was successful
 }
 
 // published is what the log has of a unit.
 type published struct {
 	position engine.Position
 	revision uint64
+	synced   bool // everything that existed
 }
 
 // received is what has been received of a unit, and accepted.
@@ -42,6 +45,7 @@ type received struct {
 	adding   int       // events that wait to be added to the queue
 	pending  int       // items in the queue
 	oldest   time.Time // when the first of these was received
+	skipped  uint64    // events that the engine can't take
 	state    unitState
 }
 
@@ -64,7 +68,7 @@ func newPublisher(log engine.Log, maxBytes int64, o Observer, logger *slog.Logge
 func (p *publisher) register(o *owned, position engine.Position, revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o.published = published{position: position, revision: revision}
+	o.published = published{position: position, revision: revision, synced: position.ResourceVersion != ""}
 	o.received = received{progress: newProgress(position, o.selected.scope)}
 	p.units[o.key] = o
 }
@@ -83,12 +87,10 @@ func (p *publisher) add(ev stream.Event) {
 	it := item{unit: o, received: time.Now()}
 	if ev.Type != stream.Bookmark {
 		p.mu.Unlock()
-		m, err := o.encoder.Encode(o.selected.Unit, ev, o.epoch, o.selected.redaction)
+		m, err := p.encode(o, ev)
 		p.mu.Lock()
-		if err != nil { // only if ev is none that a Stream delivers
-			p.logger.Error("an event is not published", "unit", o.selected.Unit.String(), "event", ev.String(),
-				"err", err)
-			return
+		if err != nil {
+			p.skipped(o, ev, err)
 		}
 		m.Scope = o.selected.scope
 		it.message = &m
@@ -102,6 +104,37 @@ func (p *publisher) add(ev stream.Event) {
 	o.received.progress = o.received.progress.add(ev)
 	it.progress = o.received.progress
 	p.queue.push(it)
+}
+
+// encode returns the message of an event and, if the engine can't take that, one which says so, with the reason.
+func (p *publisher) encode(o *owned, ev stream.Event) (engine.Message, error) {
+	m, err := o.encoder.Encode(o.selected.Unit, ev, o.epoch, o.selected.redaction)
+	if err == nil {
+		err = p.log.Check(m)
+	}
+	if err != nil {
+		m = o.encoder.EncodeSkipped(o.selected.Unit, ev, o.epoch, err)
+	}
+	return m, err
+}
+
+// skipped counts an event that can't be published, and logs the first, the second, the fourth, and so on: whoever makes
+// them must not fill the log. It needs the mutex.
+func (p *publisher) skipped(o *owned, ev stream.Event, err error) {
+	o.received.skipped++
+	if n := o.received.skipped; n&(n-1) == 0 {
+		p.logger.Error("an event is skipped: what the engine has of its object may be missing or old", "unit",
+			o.selected.Unit.String(), "event", cut(ev.String()), "err", err, "skipped", n)
+	}
+}
+
+// cut returns the beginning of a text that others have chosen.
+func cut(s string) string {
+	const most = 256 // bytes
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
 // release publishes what is queued of a unit, and that nobody owns it. It waits until that is committed, or the unit is
@@ -223,10 +256,10 @@ func (p *publisher) done(batches []*batch, revisions []uint64) {
 	if p.err != nil {
 		p.logger.Info("the engine accepts messages again")
 	}
-	p.err = nil
+	p.err, p.last = nil, time.Now()
 	left := map[*owned]int{}
 	for i, b := range batches {
-		b.unit.published = published{position: b.part.Position, revision: revisions[i]}
+		b.unit.published = published{position: b.part.Position, revision: revisions[i], synced: b.synced}
 		left[b.unit] = b.items
 		if b.part.Position.Owner == "" {
 			p.end(b.unit)
@@ -268,8 +301,8 @@ func (p *publisher) status(o *owned, source mux.SourceStatus) engine.UnitStatus 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := engine.UnitStatus{
-		Unit: o.selected.Unit, State: string(source.State), Synced: source.Synced, Epoch: o.epoch,
-		ResourceVersion: o.published.position.ResourceVersion, Pending: o.received.pending,
+		Unit: o.selected.Unit, State: string(source.State), Synced: source.Synced && o.published.synced, Epoch: o.epoch,
+		ResourceVersion: o.published.position.ResourceVersion, Pending: o.received.pending, Skipped: o.received.skipped,
 		Coalesced: source.Coalesced + source.Vanished,
 	}
 	if source.Stream != nil {
@@ -285,6 +318,13 @@ func (p *publisher) status(o *owned, source mux.SourceStatus) engine.UnitStatus 
 		s.Problem = source.Stream.Cause.Error()
 	}
 	return s
+}
+
+// idleFor reports whether nothing was published for a time.
+func (p *publisher) idleFor(d time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.last) > d
 }
 
 // problem returns why the engine does not accept messages, or nil if it does.

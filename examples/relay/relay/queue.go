@@ -77,9 +77,10 @@ func (q *queue) remove(remove func(*item) bool) {
 
 // batch is what is published of one unit at a time.
 type batch struct {
-	unit  *owned
-	part  engine.Part
-	items int
+	unit   *owned
+	part   engine.Part
+	items  int
+	synced bool // after it
 }
 
 // next returns as much as the engine accepts at once. It stays in the queue.
@@ -114,6 +115,7 @@ func (q *queue) next(limits engine.Limits) []*batch {
 			b.part.Messages = append(b.part.Messages, *it.message)
 		}
 		it.progress.fill(&b.part.Position)
+		b.synced = it.progress.synced
 		if it.release {
 			b.part.Position.Owner = ""
 		}

@@ -93,6 +93,7 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 	r.units = &units{
 		log: log, claims: claims, sources: r.sources, publisher: r.publisher, isMember: r.members.isMember,
 		logger: r.logger, owned: map[string]*owned{}, waiting: map[string]engine.UnitStatus{},
+		takes: map[string]*take{}, free: make(chan struct{}, concurrentTakes),
 	}
 	r.rounds = &rounds{
 		lease: cfg.Replica.Lease.Duration, wanted: r.wanted, members: r.members, claims: claims, units: r.units,
@@ -128,7 +129,8 @@ func onError(key string, err error) mux.Decision {
 }
 
 // Run publishes until ctx ends. Then it publishes what it has received, and releases its units: that takes at most
-// Config.Replica.Grace. Run may be called once.
+// Config.Replica.Grace. It also ends, with an error that wraps engine.ErrFailed, if the log can't be used any more. Run
+// may be called once.
 func (r *Relay) Run(ctx context.Context) error {
 	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
@@ -149,6 +151,13 @@ func (r *Relay) Run(ctx context.Context) error {
 				return
 			}
 			r.publisher.add(ev)
+		}
+	})
+	all.Go(func() {
+		select {
+		case err := <-r.log.Failed():
+			end(err)
+		case <-inner.Done():
 		}
 	})
 	r.rounds.run(ctx, inner)
@@ -184,13 +193,14 @@ func (r *Relay) Status() engine.Member {
 	m.Units, m.Waiting = r.units.status()
 	m.Problems = r.rounds.lastProblems()
 	if err := r.publisher.problem(); err != nil {
-		m.Problems = append(m.Problems, fmt.Sprintf("the engine does not accept messages: %v", err))
+		m.Refused = err.Error()
 	}
 	return m
 }
 
-// Ready returns nil if the engine accepts messages, the replica knows what it should own, and all of that is synced, or
-// is published by another replica that has not released it yet. So a Deployment can replace replicas by those with
+// Ready returns nil if the engine accepts messages, as far as this replica and the others know, the replica knows what it
+// should own, and all of that is synced and not behind by more than a lease, or is published by another replica that has
+// not released it yet. So a Deployment can replace replicas by those with
 // another configuration, which wait until the others have ended. A cluster whose API server has not answered yet does
 // not count, if another one's has.
 func (r *Relay) Ready() error {
@@ -201,6 +211,9 @@ func (r *Relay) Ready() error {
 	if err := r.publisher.problem(); err != nil {
 		return fmt.Errorf("the engine does not accept messages: %w", err)
 	}
+	if err := r.members.problem(r.publisher.idleFor(m.Lease)); err != nil {
+		return err
+	}
 	for _, u := range m.Waiting {
 		if u.State != stateHeld {
 			return fmt.Errorf("%s is not taken: %s", u.Unit, u.Problem)
@@ -209,6 +222,9 @@ func (r *Relay) Ready() error {
 	for _, u := range m.Units {
 		if !u.Synced {
 			return fmt.Errorf("%s is not synced: %s", u.Unit, u.Problem)
+		}
+		if u.Lag > m.Lease {
+			return fmt.Errorf("%s is behind by %v, more than the lease of %v", u.Unit, u.Lag.Round(time.Second), m.Lease)
 		}
 	}
 	return nil

@@ -27,39 +27,42 @@ type rounds struct {
 	began    time.Time // of the last round
 }
 
-// run does rounds until ctx or inner ends.
+// run does rounds until ctx or inner ends. Then no unit is being taken any more.
 func (r *rounds) run(ctx, inner context.Context) {
-	for ctx.Err() == nil && inner.Err() == nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer r.units.wait()
+	defer stop()
+	defer context.AfterFunc(inner, stop)()
+	for ctx.Err() == nil {
 		r.round(ctx)
-		r.pause(ctx, inner)
+		r.pause(ctx)
 	}
 }
 
 // pause waits for the next round, or until there is something to do.
-func (r *rounds) pause(ctx, inner context.Context) {
+func (r *rounds) pause(ctx context.Context) {
 	t := time.NewTimer(r.lease / 5)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-r.wake:
 	case <-ctx.Done():
-	case <-inner.Done():
 	}
 }
 
-// round finds out who else there is, releases the units that others should own, and takes those that this replica
-// should own. What does not succeed within a lease, the next round repeats.
-func (r *rounds) round(ctx context.Context) {
-	ctx, end := context.WithTimeout(ctx, r.lease)
+// round finds out who else there is, releases the units that others should own, and begins to take those that this
+// replica should own, until running ends. What is not released within a lease, the next round repeats.
+func (r *rounds) round(running context.Context) {
+	ctx, end := context.WithTimeout(running, r.lease)
 	defer end()
 	r.units.dropLost()
 	wanted, problems, known := wantedUnits(r.wanted)
 	asked, cancel := context.WithTimeout(ctx, r.lease/3)
 	members, err := r.members.read(asked)
-	if err == nil {
-		err = r.claims.find(asked)
-	}
 	cancel()
+	if err == nil {
+		err = r.claims.find(running) // once, and of as many units as there are
+	}
 	r.members.trust(err)
 	if err != nil {
 		// What this replica owns it keeps: if others take it, its batches are refused.
@@ -70,6 +73,7 @@ func (r *rounds) round(ctx context.Context) {
 		return
 	}
 	share := r.members.observe(members)
+	r.units.cancel(wanted, share.mine)
 	release, take := r.units.plan(wanted, share.mine)
 	var disown []engine.Unit
 	for _, u := range r.claims.all() {
@@ -77,9 +81,9 @@ func (r *rounds) round(ctx context.Context) {
 			disown = append(disown, u)
 		}
 	}
-	each(disown, func(u engine.Unit) { r.claims.disown(ctx, u) })
+	each(make(chan struct{}, concurrentTakes), disown, func(u engine.Unit) { r.claims.disown(ctx, u) })
 	r.units.releaseAll(ctx, release)
-	r.units.takeAll(ctx, take)
+	r.units.start(running, take)
 	r.finish(known)
 	if len(release) > 0 {
 		r.members.join(ctx) // others see at once what they may take
@@ -132,10 +136,9 @@ func (r *rounds) lastBegan() time.Time {
 	return r.began
 }
 
-// each calls f for all of them, a few at a time, and waits.
-func each[T any](all []T, f func(T)) {
+// each calls f for all of them, as many at a time as there is room in free, and waits.
+func each[T any](free chan struct{}, all []T, f func(T)) {
 	var running sync.WaitGroup
-	free := make(chan struct{}, concurrentTakes)
 	for _, v := range all {
 		free <- struct{}{}
 		running.Go(func() {

@@ -25,9 +25,20 @@ type units struct {
 	isMember  func(id string) bool // reports whether another replica has joined within its lease
 	logger    *slog.Logger
 
+	taking sync.WaitGroup
+	free   chan struct{} // has room for each unit that may be taken at the same time
+
 	mu      sync.Mutex
-	owned   map[string]*owned            // by the text of the unit, as waiting
+	owned   map[string]*owned            // by the text of the unit, as waiting and takes
 	waiting map[string]engine.UnitStatus // that this replica should own, and why it does not
+	takes   map[string]*take             // that are under way
+}
+
+// take is a unit that is being taken: that takes as long as it takes to read its objects from the log.
+type take struct {
+	selected *Selected
+	cancel   context.CancelFunc
+	ended    chan struct{}
 }
 
 // owned is a unit that this replica publishes.
@@ -49,7 +60,7 @@ const (
 )
 
 // plan compares what this replica owns with what all replicas want, by the text of the units, and what it should own.
-// It returns what to release and what to take. What it should take waits from now on.
+// It returns what to release, and what to take that is not being taken. What it should take waits from now on.
 func (u *units) plan(
 	wanted map[string]*Selected, mine func(engine.Unit) bool,
 ) (release []*owned, take []*Selected) {
@@ -61,14 +72,39 @@ func (u *units) plan(
 			release = append(release, o)
 		}
 	}
-	clear(u.waiting)
+	before := u.waiting
+	u.waiting = map[string]engine.UnitStatus{}
 	for _, key := range sortedKeys(wanted) {
-		if s := wanted[key]; u.owned[key] == nil && mine(s.Unit) {
+		s := wanted[key]
+		if u.owned[key] != nil || !mine(s.Unit) {
+			continue
+		}
+		status, known := before[key]
+		if !known {
+			status = engine.UnitStatus{Unit: s.Unit, State: stateWaiting, Problem: "being taken"}
+		}
+		u.waiting[key] = status
+		if u.takes[key] == nil {
 			take = append(take, s)
-			u.waiting[key] = engine.UnitStatus{Unit: s.Unit, State: stateWaiting, Problem: "being taken"}
 		}
 	}
 	return release, take
+}
+
+// cancel ends what takes units that this replica should not own any more.
+func (u *units) cancel(wanted map[string]*Selected, mine func(engine.Unit) bool) {
+	var ended []chan struct{}
+	u.mu.Lock()
+	for key, t := range u.takes {
+		if s := wanted[key]; s == nil || !s.same(t.selected) || !mine(s.Unit) {
+			t.cancel()
+			ended = append(ended, t.ended)
+		}
+	}
+	u.mu.Unlock()
+	for _, c := range ended {
+		<-c
+	}
 }
 
 // idle returns whether all events of a unit that were received are in the log. One that nobody wants, because its
@@ -81,28 +117,59 @@ func (u *units) idle() func(*owned) bool {
 	return func(o *owned) bool { return queued[o.key] == 0 && u.publisher.isIdle(o) }
 }
 
-// takeAll takes units. It remembers why it can't take those that it can't.
-func (u *units) takeAll(ctx context.Context, take []*Selected) {
-	if len(take) == 0 {
+// start begins to take units, until ctx ends. It remembers why it can't take those that it can't.
+func (u *units) start(ctx context.Context, all []*Selected) {
+	if len(all) == 0 {
 		return
 	}
-	entries, failed := u.claims.prepare(ctx, take)
-	each(take, func(s *Selected) {
-		o, err := (*owned)(nil), failed
-		if err == nil {
-			o, err = u.take(ctx, s, entries[s.Unit.Whole()])
-		}
-		if err != nil {
-			state := stateWaiting
-			if held := (*heldError)(nil); errors.As(err, &held) && u.isMember(held.owner) {
-				state = stateHeld
+	u.mu.Lock()
+	contexts := map[*Selected]context.Context{}
+	for _, s := range all {
+		t := &take{selected: s, ended: make(chan struct{})}
+		contexts[s], t.cancel = context.WithCancel(ctx)
+		u.takes[s.Unit.String()] = t
+	}
+	u.mu.Unlock()
+	u.taking.Go(func() {
+		entries, failed := u.claims.prepare(ctx, all)
+		each(u.free, all, func(s *Selected) {
+			o, err := (*owned)(nil), failed
+			if err == nil {
+				o, err = u.take(contexts[s], s, entries[s.Unit.Whole()])
 			}
-			u.setWaiting(engine.UnitStatus{Unit: s.Unit, State: state, Problem: err.Error()})
-			return
-		}
+			u.took(s, o, err, contexts[s].Err() != nil)
+		})
+	})
+}
+
+// wait waits until no unit is being taken.
+func (u *units) wait() { u.taking.Wait() }
+
+// took ends a take: o is the unit, or err says why there is none. The reason is logged when it is another one.
+func (u *units) took(s *Selected, o *owned, err error, canceled bool) {
+	if err == nil {
 		u.own(o)
 		u.claims.close(s.Unit)
-	})
+	}
+	key := s.Unit.String()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t := u.takes[key]
+	t.cancel()
+	close(t.ended)
+	delete(u.takes, key)
+	before, wanted := u.waiting[key]
+	if err == nil || canceled || !wanted {
+		return
+	}
+	now := engine.UnitStatus{Unit: s.Unit, State: stateWaiting, Problem: err.Error()}
+	if held := (*heldError)(nil); errors.As(err, &held) && u.isMember(held.owner) {
+		now.State = stateHeld
+	}
+	u.waiting[key] = now
+	if before.Problem != now.Problem && now.State != stateHeld {
+		u.logger.Warn("a unit is not taken; trying again", "unit", key, "err", err)
+	}
 }
 
 // take makes this replica the owner of a unit, and begins to watch it. entries are the positions of its resource.
@@ -173,7 +240,7 @@ func (u *units) resume(ctx context.Context, s *Selected, c *claim) (checkpoint.P
 
 // releaseAll ends the watches of units, publishes what was received, and lets others take them.
 func (u *units) releaseAll(ctx context.Context, release []*owned) {
-	each(release, func(o *owned) {
+	each(make(chan struct{}, concurrentTakes), release, func(o *owned) {
 		u.sources.Remove(o.key)
 		if err := u.publisher.release(ctx, o); err != nil {
 			u.logger.Warn("a unit is not released yet", "unit", o.selected.Unit.String(), "err", err)
@@ -202,12 +269,6 @@ func (u *units) own(o *owned) {
 	key := o.selected.Unit.String()
 	u.owned[key] = o
 	delete(u.waiting, key)
-}
-
-func (u *units) setWaiting(s engine.UnitStatus) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.waiting[s.Unit.String()] = s
 }
 
 func (u *units) forget(o *owned) {

@@ -321,6 +321,10 @@ func (l *link) check() error {
 
 func (l *link) Limits() engine.Limits { return l.w.log.Limits() }
 
+func (l *link) Check(m engine.Message) error { return l.w.log.Check(m) }
+
+func (l *link) Failed() <-chan error { return l.w.log.Failed() }
+
 func (l *link) Position(ctx context.Context, u engine.Unit) (engine.Entry, error) {
 	if err := l.check(); err != nil {
 		return engine.Entry{}, err
