@@ -27,7 +27,7 @@ type Memory struct {
 	set       map[Unit]time.Time // when the position was
 	members   map[string]Member
 	joined    map[string]time.Time // by ID
-	changed   chan struct{} // closed and replaced by each Publish
+	changed   chan struct{}        // closed and replaced by each Publish
 }
 
 type object struct {
@@ -55,16 +55,16 @@ func (m *Memory) Limits() Limits {
 	return l
 }
 
-// longestUID is in bytes.
-const longestUID = 1 << 10
+// longestIdentity is in bytes: of the uid, the name and the version of a message.
+const longestIdentity = 4 << 10
 
 // Check implements Log.
 func (m *Memory) Check(msg Message) error {
 	if most := m.Limits().MessageBytes; len(msg.Data) > most {
 		return fmt.Errorf("%w: a message has %d bytes, %d at most", ErrTooLarge, len(msg.Data), most)
 	}
-	if len(msg.UID) > longestUID {
-		return fmt.Errorf("%w: the uid has %d bytes, %d at most", ErrTooLarge, len(msg.UID), longestUID)
+	if n := len(msg.UID) + len(msg.Name) + len(msg.ResourceVersion); n > longestIdentity {
+		return fmt.Errorf("%w: what identifies a message has %d bytes, %d at most", ErrTooLarge, n, longestIdentity)
 	}
 	return nil
 }

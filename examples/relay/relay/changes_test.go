@@ -695,7 +695,7 @@ func TestClusterDown(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.srv.Put(widgets, "ns", "a")
-		dead := connection(t, down.srv)
+		dead := connection(t, down.srv, nil)
 		dead.Name = "dead"
 		began := time.Now()
 		w.start("one", dead)

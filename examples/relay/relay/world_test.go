@@ -5,17 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
@@ -49,7 +52,11 @@ type world struct {
 	served []gvr.Resource
 	log    engine.Memory
 	config relay.Config
-	loses  int // one in so many answers of Publish to the replicas that start is lost; none if zero
+	logger *slog.Logger
+	change func(*rest.Config) // of the replicas that start
+	loses  int                // one in so many answers of Publish to the replicas that start is lost; none if zero
+
+	refuses atomic.Bool // see refusing
 
 	mu       sync.Mutex
 	owners   map[string]string // by unit and epoch
@@ -93,7 +100,7 @@ func (w *world) start(id string, others ...*relay.Connection) *replica {
 		w.t.Fatal(err)
 	}
 	r.relay, err = relay.New(cfg, r.link, r.link, relay.Options{
-		Connections: append(others, connection(w.t, w.srv)),
+		Logger: w.logger, Connections: append(others, connection(w.t, w.srv, w.change)),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -106,18 +113,22 @@ func (w *world) start(id string, others ...*relay.Connection) *replica {
 	return r
 }
 
-func connection(t *testing.T, srv *streamtest.Server) *relay.Connection {
+func connection(t *testing.T, srv *streamtest.Server, change func(*rest.Config)) *relay.Connection {
 	t.Helper()
-	dc, err := discovery.NewClient(srv.Config())
+	cfg := srv.Config()
+	if change != nil {
+		change(cfg)
+	}
+	dc, err := discovery.NewClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := stream.NewClient(srv.Config(), nil)
+	client, err := stream.NewClient(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &relay.Connection{
-		Name: "test", Config: srv.Config(), Client: client, Resolver: discovery.NewResolver(dc, 0),
+		Name: "test", Config: cfg, Client: client, Resolver: discovery.NewResolver(dc, 0),
 	}
 }
 
@@ -279,6 +290,7 @@ type link struct {
 	restore chan struct{} // closed when it works again
 	loses   int
 	calls   int
+	delay   time.Duration // of Objects
 }
 
 var errCut = errors.New("no connection to the engine")
@@ -360,6 +372,12 @@ func (l *link) Publish(ctx context.Context, parts []engine.Part) ([]uint64, erro
 
 func (l *link) Objects(ctx context.Context, u engine.Unit, data bool) ([]engine.Message, error) {
 	if err := l.check(); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	delay := l.delay
+	l.mu.Unlock()
+	if err := waitOr(ctx, delay); err != nil {
 		return nil, err
 	}
 	return l.w.log.Objects(ctx, u, data)

@@ -477,15 +477,7 @@ func TestReadWhileWriting(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}
-	conn, err := nats.Connect(urlOf(t, dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := natsjs.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := connectJS(t, urlOf(t, dir))
 	eventually(t, func() error {
 		s, err := js.Stream(t.Context(), "K8S")
 		if err == nil && s.CachedInfo().State.Consumers > 0 {
@@ -493,6 +485,20 @@ func TestReadWhileWriting(t *testing.T) {
 		}
 		return err
 	})
+}
+
+func connectJS(t *testing.T, url string) natsjs.JetStream {
+	t.Helper()
+	conn, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := natsjs.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
 }
 
 // TestLeases: a member with a longer lease than that of the first one stays one for that time.
@@ -582,15 +588,7 @@ func TestGroup(t *testing.T) {
 func TestConnectRefuses(t *testing.T) {
 	dir := t.TempDir()
 	startServer(t, dir)
-	conn, err := nats.Connect(urlOf(t, dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	js, err := natsjs.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := connectJS(t, urlOf(t, dir))
 	for _, c := range []struct {
 		why, want string
 		cfg       natsjs.StreamConfig

@@ -121,6 +121,9 @@ func (s *Server) host(ctx context.Context) (*host, error) {
 }
 
 func (h *host) start(ctx context.Context, logger *slog.Logger) error {
+	if err := hasSpace(h.dir); err != nil {
+		return fmt.Errorf("the folder has no space for NATS: %w", err)
+	}
 	token := rand.Text()
 	s, err := server.NewServer(&server.Options{
 		ServerName: "gvrwatch-relay", Host: "127.0.0.1", Port: -1, Authorization: token, JetStream: true,
@@ -149,6 +152,13 @@ func (h *host) start(ctx context.Context, logger *slog.Logger) error {
 		return err
 	}
 	return nil
+}
+
+// hasSpace returns an error if a file of a MiB can't be written: a server that starts on a full disk leaves out streams
+// that it can't recover.
+func hasSpace(dir string) error {
+	name := filepath.Join(dir, "space")
+	return errors.Join(os.WriteFile(name, make([]byte, 1<<20), 0o600), os.Remove(name))
 }
 
 func (h *host) stop() {
