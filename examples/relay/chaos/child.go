@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -41,7 +42,7 @@ func runChild(kind, dir string, port int, compact bool) error {
 		return s.Stop()
 	case "nats":
 		s, err := server.NewServer(&server.Options{
-			Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true,
+			Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, MaxPayload: 8 << 20, NoSigs: true, NoLog: true,
 		})
 		if err != nil {
 			return err
@@ -86,6 +87,18 @@ func startProcess(log string, name string, args ...string) (*process, error) {
 		_ = p.Wait()
 	}()
 	return p, nil
+}
+
+// peak returns the most memory that the process has had so far, in bytes, or 0 if that is not known.
+func (p *process) peak() int64 {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+	for line := range strings.Lines(string(data)) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	return 0
 }
 
 // end sends a signal and waits. After a while it kills, and returns false.

@@ -9,14 +9,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
 )
 
-// record is a message or a position in the log.
-type record struct {
-	message  *engine.Message
-	position *engine.Entry
-	epoch    uint64 // of the message
-	time     time.Time
-}
-
 // judge checks the log of a run: records in their order, what was written, and what exists in the end, by uid. It
 // returns the promises that are broken.
 func judge(log []record, writes []write, exist map[string]string) []string {

@@ -5,13 +5,19 @@
 //
 // A fault at a time is chosen by the seed: replicas are killed, stopped (SIGSTOP) and restarted; the servers are killed
 // and restarted, the API server with a compaction of etcd; a replica is cut off from a server by a proxy that swallows
-// everything. In the end all is healed, the last messages of the objects must be what the API server lists, and the
-// whole log is judged: see judge.go. No replica may panic, or not end after SIGTERM. The exit status is 1 if a promise
-// is broken.
+// everything; NATS is slow, or its disk is full (Linux, as root). With -embedded the replicas share a NATS server that
+// one of them runs, and faults befall that one more often. A second API server, in this process, has objects which NATS
+// can't take among others.
+//
+// In the end all is healed, the last messages of the objects must be what the API servers list, and the whole log is
+// judged: see judge.go. What relay status and /readyz say meanwhile is judged, too: see honest.go. No replica may panic,
+// take much memory, or not end after SIGTERM. The exit status is 1 if a promise is broken.
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -38,6 +44,8 @@ type options struct {
 	number int // of replicas
 	relay  string
 	strict bool
+
+	embedded bool
 }
 
 func main() {
@@ -48,6 +56,7 @@ func main() {
 	flag.IntVar(&o.number, "replicas", 3, "the number of replicas")
 	flag.StringVar(&o.relay, "relay", "", "the relay's binary; default: built from ./examples/relay")
 	flag.BoolVar(&o.strict, "strict", false, "judge how long takeovers take, too: not on a machine with other work")
+	flag.BoolVar(&o.embedded, "embedded", false, "let the replicas run NATS")
 	dir := flag.String("dir", "", "the folder of data and logs; default: a temporary one, removed if all is well")
 	child := flag.String("child", "", "for this program's children: be a server instead")
 	port := flag.Int("port", 0, "for this program's children")
@@ -92,48 +101,62 @@ func run(ctx context.Context, o options, dir string) (err error) {
 		}
 	}
 	w := &world{options: o, dir: dir, replicas: map[string]*replica{}}
-	defer w.stop()
+	defer func() {
+		w.stop()
+		if w.disk == nil {
+			return
+		}
+		if err != nil { // what is on the disk ends with it
+			err = errors.Join(err, os.CopyFS(filepath.Join(dir, "nats.copy"), os.DirFS(w.disk.dir)))
+		}
+		err = errors.Join(err, w.disk.unmount())
+	}()
 	if err := w.start(ctx); err != nil {
 		return err
 	}
-	writing, stopWriting := context.WithCancel(ctx)
-	defer stopWriting()
-	var writes []write
-	var written sync.WaitGroup
-	written.Go(func() { writes = writer(writing, w.client, rand.New(rand.NewPCG(o.seed, 1))) })
+	working, stopWorking := context.WithCancel(ctx)
+	sampling, stopSampling := context.WithCancel(ctx)
+	var writes []acked
+	var writers, samplers sync.WaitGroup
+	defer samplers.Wait()
+	defer stopSampling()
+	defer writers.Wait()
+	defer stopWorking()
+	writers.Go(func() { writes = writer(working, w.client, rand.New(rand.NewPCG(o.seed, 1))) })
+	writers.Go(func() { tenant(working, w.hostile, rand.New(rand.NewPCG(o.seed, 3))) })
+	samplers.Go(func() { w.sampler.run(sampling, o.lease/2) })
 	occurred, err := w.breakThings(ctx)
-	stopWriting()
-	written.Wait()
+	stopWorking()
+	writers.Wait()
 	if err != nil {
 		return err
 	}
-	log, exist, err := w.settled(ctx)
+	e, err := w.settled(ctx)
 	if err != nil {
 		return err
 	}
-	broken := judge(log, writes, exist)
-	view, err := w.view(ctx)
+	stopSampling()
+	samplers.Wait()
+	broken, err := w.judged(ctx, e, writes)
 	if err != nil {
 		return err
-	}
-	if !maps.Equal(view, exist) {
-		broken = append(broken, fmt.Sprintf("the view has %d objects, or others: want %d", len(view), len(exist)))
 	}
 	w.stop()
-	panicked, err := w.panicked()
+	logs, err := w.logs()
 	if err != nil {
 		return err
 	}
-	return w.report(occurred, len(writes), log, slices.Concat(broken, w.hung, panicked))
+	broken = append(broken, w.memory()...)
+	return w.report(occurred, len(writes), e.log, logs, slices.Concat(broken, w.hung, panicked(logs)))
 }
 
 // breakThings lets faults occur, and counts them.
 func (w *world) breakThings(ctx context.Context) (map[string]int, error) {
 	r := rand.New(rand.NewPCG(w.options.seed, 2))
-	occurred := map[string]int{}
+	next, occurred := plan(possible(w.options.embedded, w.disk != nil), r), map[string]int{}
 	pause(ctx, 2*w.options.lease)
 	for end := time.Now().Add(w.options.length); time.Now().Before(end) && ctx.Err() == nil; {
-		f := choose(r)
+		f := next()
 		fmt.Printf("%s  %s\n", time.Now().Format(time.TimeOnly), f.name)
 		if err := f.run(ctx, w, r); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.name, err)
@@ -144,17 +167,87 @@ func (w *world) breakThings(ctx context.Context) (map[string]int, error) {
 	return occurred, ctx.Err()
 }
 
-// settled waits until the log is what the API server lists, at most a minute, and returns both.
-func (w *world) settled(ctx context.Context) (log []record, exist map[string]string, err error) {
+// end is what there is at the end of a run: the log, and what exists in the clusters, by uid.
+type end struct {
+	log         []record
+	exist, good map[string]string
+}
+
+// settled waits until the log is what the API servers list, at most a minute, and returns both.
+func (w *world) settled(ctx context.Context) (e end, err error) {
 	for end := time.Now().Add(time.Minute); ; {
-		if exist, err = existing(ctx, w.client); err == nil {
-			log, err = w.readLog(ctx)
+		if e.good, err = good(ctx, w.hostile); err == nil {
+			e.exist, err = existing(ctx, w.client)
 		}
-		if err == nil && maps.Equal(exist, fold(log)) || time.Now().After(end) {
-			return log, exist, err
+		if err == nil {
+			e.log, err = w.readLog(ctx)
+		}
+		all := err == nil && maps.Equal(e.exist, fold(of(e.log, w.cluster))) && maps.Equal(e.good, fold(goodOf(e.log)))
+		if all || time.Now().After(end) {
+			return e, err
 		}
 		pause(ctx, 500*time.Millisecond)
 	}
+}
+
+// judged returns the promises that are broken while everything still runs, and nothing is broken any more.
+func (w *world) judged(ctx context.Context, e end, writes []acked) ([]string, error) {
+	real, tolerance := of(e.log, w.cluster), 2*w.options.lease+time.Second
+	plain := make([]write, len(writes))
+	for i, one := range writes {
+		plain[i] = one.write
+	}
+	broken := slices.Concat(judge(real, plain, e.exist), judgeHostile(e.log, e.good),
+		untrue(real, publications(real, writes), w.sampler.samples, w.silent, w.excused, tolerance))
+	wrong, judged := denied(w.sampler.samples, w.outages, tolerance)
+	fmt.Printf("%4d  samples: %s; %d in outages\n", len(w.sampler.samples), counts(w.sampler.samples), judged)
+	broken = append(broken, wrong...)
+	view, err := w.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !maps.Equal(view, e.exist) {
+		broken = append(broken, fmt.Sprintf("the view has %d objects, or others: want %d", len(view), len(e.exist)))
+	}
+	if err := w.wellAgain(ctx); err != nil {
+		broken = append(broken, "not all is well in the end: "+err.Error())
+	}
+	if err := w.verify(ctx); err != nil {
+		broken = append(broken, "verify: "+err.Error())
+	}
+	return broken, nil
+}
+
+// wellAgain waits until status and all replicas say that all is well, at most a minute.
+func (w *world) wellAgain(ctx context.Context) (err error) {
+	for end := time.Now().Add(time.Minute); ; {
+		if err = w.sampler.wellNow(ctx); err == nil || time.Now().After(end) || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, 500*time.Millisecond)
+	}
+}
+
+// mostMemory is what a replica may take, in bytes.
+const mostMemory = 500 << 20
+
+func (w *world) memory() []string {
+	if w.peak > mostMemory {
+		return []string{fmt.Sprintf("%s has taken %d MB of memory, want %d MB at most", w.greatest, w.peak>>20, mostMemory>>20)}
+	}
+	return nil
+}
+
+func counts(samples []sample) string {
+	all, well := map[bool]int{}, map[bool]int{}
+	for _, s := range samples {
+		all[s.replica == ""]++
+		if s.well {
+			well[s.replica == ""]++
+		}
+	}
+	return fmt.Sprintf("status says %d of %d times that all is well, readyz %d of %d", well[true], all[true], well[false],
+		all[false])
 }
 
 // fold returns what exists according to the log, as a consumer would.
@@ -172,7 +265,7 @@ func fold(log []record) map[string]string {
 	return all
 }
 
-func (w *world) report(occurred map[string]int, written int, log []record, broken []string) error {
+func (w *world) report(occurred map[string]int, written int, log []record, logs [][]byte, broken []string) error {
 	types, total := map[engine.Type]int{}, 0
 	for _, r := range log {
 		if r.message != nil {
@@ -184,6 +277,11 @@ func (w *world) report(occurred map[string]int, written int, log []record, broke
 		fmt.Printf("%4d  %s\n", occurred[name], name)
 	}
 	fmt.Printf("%4d  writes\n%4d  messages: %v\n", written, total, types)
+	fmt.Printf("      most memory of a replica: %d MB\n", w.peak>>20)
+	if w.options.embedded {
+		fmt.Printf("%4d  times another replica has taken NATS over\n",
+			bytes.Count(bytes.Join(logs, nil), []byte("this process runs NATS now")))
+	}
 	var longest time.Duration
 	for _, k := range w.kills {
 		longest = max(longest, takeover(log, k.replica, k.at))

@@ -3,45 +3,58 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	natsjs "github.com/nats-io/nats.go/jetstream"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
-	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine/jetstream"
-	"github.com/gvrwatch/gvrwatch/examples/relay/message"
 	"github.com/gvrwatch/gvrwatch/examples/relay/relay"
+	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// world is an API server, a NATS server and replicas of the relay, each a process.
+// world is an API server, a NATS server and replicas of the relay, each a process, and a hostile API server in this one.
 type world struct {
 	options   options
 	dir       string
+	disk      *disk // of NATS; nil if none can be mounted
 	apiserver *process
-	nats      *process
+	nats      *process // nil if replicas run it
 	ports     struct{ apiserver, nats int }
 	client    dynamic.Interface
+	cluster   string // the name of the real one
+	hostile   *streamtest.Server
+	served    *httptest.Server // the hostile one
 	replicas  map[string]*replica
+	sampler   *sampler
 	started   int
-	kills     []kill
-	hung      []string // replicas that did not end
+	happened
+}
+
+// happened is what the judges need to know.
+type happened struct {
+	kills    []kill
+	hung     []string // replicas that did not end
+	outages  []outage
+	silent   []interval // an API server was
+	excused  []interval // samples say nothing
+	peak     int64      // of the memory of a replica, in bytes
+	greatest string     // which one
 }
 
 // kill is the end of a replica without a word.
@@ -53,8 +66,7 @@ type kill struct {
 // replica is a relay with proxies of its own.
 type replica struct {
 	process         *process
-	apiserver, nats *proxy
-	stopped         bool // by SIGSTOP
+	apiserver, nats *proxy // nats is nil if replicas run NATS
 }
 
 func (w *world) start(ctx context.Context) (err error) {
@@ -69,9 +81,16 @@ func (w *world) start(ctx context.Context) (err error) {
 	if w.apiserver, err = startServer(w.dir, "apiserver", w.ports.apiserver, false); err != nil {
 		return err
 	}
-	if w.nats, err = startServer(w.dir, "nats", w.ports.nats, false); err != nil {
-		return err
+	if w.disk, err = mountDisk(filepath.Join(w.dir, "nats")); err != nil {
+		fmt.Println("no disk of its own for NATS, so it is never full:", err)
+		w.disk = nil
 	}
+	if !w.options.embedded {
+		if w.nats, err = startServer(w.dir, "nats", w.ports.nats, false); err != nil {
+			return err
+		}
+	}
+	w.hostile, w.served = startHostile()
 	err = w.retry(ctx, "connect to the API server", func() error {
 		cfg, err := clientcmd.BuildConfigFromFlags("", filepath.Join(w.dir, "apiserver", "kubeconfig"))
 		if err != nil {
@@ -87,12 +106,67 @@ func (w *world) start(ctx context.Context) (err error) {
 		}
 		return err
 	})
+	w.sampler = &sampler{status: w.statusCommand, replicas: map[string]*probe{}}
 	for range w.options.number {
 		if err == nil {
 			err = w.startReplica()
 		}
 	}
 	return err
+}
+
+// natsURL returns where NATS is now.
+func (w *world) natsURL() (string, error) {
+	if w.options.embedded {
+		return jetstream.FindServer(filepath.Join(w.dir, "nats"))
+	}
+	return fmt.Sprintf("nats://127.0.0.1:%d", w.ports.nats), nil
+}
+
+// command returns a command of the relay that reads its log, with the kubeconfig of the real cluster.
+func (w *world) command(ctx context.Context, args ...string) *exec.Cmd {
+	where := []string{"--nats", fmt.Sprintf("nats://127.0.0.1:%d", w.ports.nats)}
+	if w.options.embedded {
+		where = []string{"--dir", filepath.Join(w.dir, "nats")}
+	}
+	cmd := exec.CommandContext(ctx, w.options.relay, slices.Concat(args, where)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(w.dir, "apiserver", "kubeconfig"))
+	return cmd
+}
+
+func (w *world) statusCommand(ctx context.Context) *exec.Cmd {
+	return w.command(ctx, "status", "-o", "json")
+}
+
+// verify runs relay verify for the real cluster.
+func (w *world) verify(ctx context.Context) error {
+	cmd := w.command(ctx, "verify", "--config", w.config(), "--context", w.cluster)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %.2000s", err, out)
+	}
+	return nil
+}
+
+// host returns the replica that runs NATS, or nothing: the one that has locked the folder.
+func (w *world) host() string {
+	var lock syscall.Stat_t
+	if !w.options.embedded || syscall.Stat(filepath.Join(w.dir, "nats", "lock"), &lock) != nil {
+		return ""
+	}
+	data, _ := os.ReadFile("/proc/locks")
+	for line := range strings.Lines(string(data)) {
+		// 1: FLOCK  ADVISORY  WRITE 1234 00:2f:5678 0 EOF
+		f := strings.Fields(line)
+		if len(f) < 6 || f[1] != "FLOCK" || f[3] != "WRITE" || !strings.HasSuffix(f[5], fmt.Sprintf(":%d", lock.Ino)) {
+			continue
+		}
+		for id, r := range w.replicas {
+			if fmt.Sprint(r.process.Process.Pid) == f[4] {
+				return id
+			}
+		}
+	}
+	return ""
 }
 
 // retry calls f until it succeeds, for half a minute.
@@ -118,8 +192,12 @@ func (w *world) startReplica() error {
 	if r.apiserver, err = startProxy(fmt.Sprintf("127.0.0.1:%d", w.ports.apiserver)); err != nil {
 		return err
 	}
-	if r.nats, err = startProxy(fmt.Sprintf("127.0.0.1:%d", w.ports.nats)); err != nil {
-		return err
+	where := []string{"--dir", filepath.Join(w.dir, "nats")}
+	if !w.options.embedded {
+		if r.nats, err = startProxy(fmt.Sprintf("127.0.0.1:%d", w.ports.nats)); err != nil {
+			return err
+		}
+		where = []string{"--nats", "nats://" + r.nats.address()}
 	}
 	k, err := clientcmd.LoadFromFile(filepath.Join(w.dir, "apiserver", "kubeconfig"))
 	if err != nil {
@@ -128,49 +206,69 @@ func (w *world) startReplica() error {
 	for _, c := range k.Clusters {
 		c.Server = "https://" + r.apiserver.address()
 	}
+	w.cluster = k.CurrentContext
+	k.Clusters[hostileCluster] = &api.Cluster{Server: w.served.URL}
+	k.Contexts[hostileCluster] = &api.Context{Cluster: hostileCluster}
 	kubeconfig := filepath.Join(w.dir, id+".kubeconfig")
 	if err := clientcmd.WriteToFile(*k, kubeconfig); err != nil {
 		return err
 	}
 	// The path of the kubeconfig is not in the file: replicas with another configuration share no units.
 	cfg := relay.Config{
+		Clusters:  []relay.Cluster{{Context: w.cluster}, {Context: hostileCluster}},
 		Selection: relay.Selection{Resources: []string{"*.chaos.example.com"}},
+		Rules:     []relay.Rule{{Resource: "*.chaos.example.com", Redact: []string{"$..password"}}},
 		Log:       relay.Log{History: 1 << 20, KeepDeleted: metav1.Duration{Duration: 24 * time.Hour}},
 		Replica: relay.Replica{
 			Lease: metav1.Duration{Duration: w.options.lease}, Grace: metav1.Duration{Duration: 20 * time.Second},
 		},
-		LogLevel: "debug",
+		Listen: "127.0.0.1:0", LogLevel: "debug",
 	}
 	data, err := yaml.Marshal(cfg)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(w.dir, "relay.yaml")
-	if err := os.WriteFile(file, data, 0o600); err != nil {
+	if err := os.WriteFile(w.config(), data, 0o600); err != nil {
 		return err
 	}
-	r.process, err = startProcess(filepath.Join(w.dir, id+".log"), "env", "KUBECONFIG="+kubeconfig, w.options.relay,
-		"--config", file, "--replica-id", id, "--nats", "nats://"+r.nats.address())
+	log := filepath.Join(w.dir, id+".log")
+	args := []string{"KUBECONFIG=" + kubeconfig, w.options.relay, "--config", w.config(), "--replica-id", id}
+	if r.process, err = startProcess(log, "env", slices.Concat(args, where)...); err != nil {
+		return err
+	}
 	w.replicas[id] = r
-	return err
+	w.sampler.add(id, log)
+	return nil
 }
 
-// pick returns a replica that is not stopped.
+func (w *world) config() string { return filepath.Join(w.dir, "relay.yaml") }
+
+// pick returns a replica: in a third of the cases that which runs NATS, if one does.
 func (w *world) pick(r *rand.Rand) string {
 	ids := slices.Sorted(maps.Keys(w.replicas))
-	ids = slices.DeleteFunc(ids, func(id string) bool { return w.replicas[id].stopped })
-	return ids[r.IntN(len(ids))]
+	chosen := ids[r.IntN(len(ids))]
+	if host := w.host(); r.IntN(3) == 0 && host != "" {
+		return host
+	}
+	return chosen
 }
 
 func (w *world) endReplica(id string, s syscall.Signal) {
+	r := w.replicas[id]
 	if s == syscall.SIGKILL {
 		w.kills = append(w.kills, kill{id, time.Now()})
 	}
-	if !w.replicas[id].process.end(s) {
+	if peak := r.process.peak(); peak > w.peak {
+		w.peak, w.greatest = peak, id
+	}
+	w.sampler.remove(id)
+	if !r.process.end(s) {
 		w.hung = append(w.hung, id+" has not ended after "+s.String())
 	}
-	w.replicas[id].apiserver.listener.Close()
-	w.replicas[id].nats.listener.Close()
+	r.apiserver.listener.Close()
+	if r.nats != nil {
+		r.nats.listener.Close()
+	}
 	delete(w.replicas, id)
 }
 
@@ -184,129 +282,31 @@ func (w *world) stop() {
 			p.end(syscall.SIGTERM)
 		}
 	}
+	if w.served != nil {
+		w.served.Close()
+		w.hostile.Close()
+		w.served = nil
+	}
 }
 
-// panicked returns the replicas whose output says so.
-func (w *world) panicked() ([]string, error) {
-	var found []string
+// logs returns what the replicas have logged.
+func (w *world) logs() (all [][]byte, err error) {
 	for i := range w.started {
 		data, err := os.ReadFile(filepath.Join(w.dir, fmt.Sprintf("r%d.log", i+1)))
 		if err != nil {
 			return nil, err
 		}
+		all = append(all, data)
+	}
+	return all, nil
+}
+
+// panicked returns the replicas whose output says so.
+func panicked(logs [][]byte) (found []string) {
+	for i, data := range logs {
 		if bytes.Contains(data, []byte("panic: ")) || bytes.Contains(data, []byte("fatal error: ")) {
 			found = append(found, fmt.Sprintf("r%d has panicked", i+1))
 		}
 	}
-	return found, nil
-}
-
-// view returns the objects that the log says exist.
-func (w *world) view(ctx context.Context) (map[string]string, error) {
-	log, err := w.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	entries, err := log.Positions(ctx, engine.Unit{})
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]string{}
-	for _, e := range entries {
-		objects, err := log.Objects(ctx, e.Unit, false)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range objects {
-			if m.Type != engine.Deleted {
-				all[m.UID] = m.ResourceVersion
-			}
-		}
-	}
-	return all, nil
-}
-
-func (w *world) connect(ctx context.Context) (*jetstream.Log, error) {
-	return jetstream.Connect(ctx, jetstream.Options{
-		Connection: jetstream.Connection{URL: fmt.Sprintf("nats://127.0.0.1:%d", w.ports.nats)}, ReadOnly: true,
-	})
-}
-
-// readLog returns all messages and positions, in their order.
-func (w *world) readLog(ctx context.Context) ([]record, error) {
-	log, err := w.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	var all []record
-	for m, err := range log.Tail(ctx, engine.TailOptions{UntilEnd: true, All: true}) {
-		if err != nil {
-			return nil, err
-		}
-		ev, err := message.Decode(m.Data)
-		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", m.Revision, err)
-		}
-		m.Data = nil
-		all = append(all, record{message: &m, epoch: ev.Epoch, time: m.Time})
-	}
-	positions, err := positions(ctx, fmt.Sprintf("nats://127.0.0.1:%d", w.ports.nats))
-	all = append(all, positions...)
-	slices.SortFunc(all, func(a, b record) int { return int(a.revision()) - int(b.revision()) })
-	return all, err
-}
-
-func (r record) revision() uint64 {
-	if r.message != nil {
-		return r.message.Revision
-	}
-	return r.position.Revision
-}
-
-// positions returns all positions that ever were: an engine.Log yields the last ones only.
-func positions(ctx context.Context, url string) ([]record, error) {
-	conn, err := nats.Connect(url)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	js, err := natsjs.New(conn)
-	if err != nil {
-		return nil, err
-	}
-	c, err := js.OrderedConsumer(ctx, "K8S", natsjs.OrderedConsumerConfig{FilterSubjects: []string{"k8s-position.>"}})
-	if err != nil {
-		return nil, err
-	}
-	left := c.CachedInfo().NumPending
-	it, err := c.Messages()
-	if err != nil {
-		return nil, err
-	}
-	defer it.Stop()
-	var all []record
-	for ; left > 0; left-- {
-		m, err := it.Next(natsjs.NextMaxWait(10 * time.Second))
-		if err != nil {
-			return nil, err
-		}
-		meta, err := m.Metadata()
-		tokens := strings.Split(m.Subject(), ".")
-		if err != nil || len(tokens) != 5 {
-			return nil, errors.Join(err, fmt.Errorf("subject %q", m.Subject()))
-		}
-		e := &engine.Entry{
-			Unit: engine.Unit{
-				Cluster: tokens[1], Group: strings.ReplaceAll(tokens[2], "_", "."), Resource: tokens[3],
-			},
-			Revision: meta.Sequence.Stream,
-		}
-		if err := json.Unmarshal(m.Data(), &e.Position); err != nil {
-			return nil, err
-		}
-		all = append(all, record{position: e, time: meta.Timestamp})
-	}
-	return all, nil
+	return found
 }

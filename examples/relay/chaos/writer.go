@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,9 +22,37 @@ var crds = func() (all []devserver.CRD) {
 	return all
 }()
 
+// password is a value of all objects, which a rule of the replicas redacts.
+const password = "hunter2"
+
+// What the rarer objects have, by their names. An API server accepts all of this.
+var (
+	longest = strings.Repeat("n", 253)
+	unusual = []string{"deep", "large", longest}
+)
+
+const (
+	deep  = 5_000     // levels
+	large = 1_000_000 // bytes
+)
+
+// spec returns that of a new object.
+func spec(name string, r *rand.Rand) map[string]any {
+	s := map[string]any{"n": r.Int64(), "password": password}
+	switch name {
+	case "deep":
+		for range deep {
+			s = map[string]any{"a": s}
+		}
+	case "large":
+		s["text"] = strings.Repeat("x", large)
+	}
+	return s
+}
+
 // writer changes objects until ctx ends, and returns the states that it has written. While the API server is down it
 // tries on.
-func writer(ctx context.Context, client dynamic.Interface, r *rand.Rand) (written []write) {
+func writer(ctx context.Context, client dynamic.Interface, r *rand.Rand) (written []acked) {
 	for ctx.Err() == nil {
 		crd := crds[r.IntN(len(crds))]
 		namespace := ""
@@ -31,9 +60,14 @@ func writer(ctx context.Context, client dynamic.Interface, r *rand.Rand) (writte
 			namespace = fmt.Sprintf("ns%d", r.IntN(3))
 		}
 		name := fmt.Sprintf("o%d", r.IntN(30))
+		if r.IntN(40) == 0 {
+			name = unusual[r.IntN(len(unusual))]
+		}
 		o, err := change(ctx, client.Resource(crd.Resource()).Namespace(namespace), crd, name, r)
 		if err == nil && o != nil {
-			written = append(written, write{crd.Resource().Resource, string(o.GetUID()), o.GetResourceVersion()})
+			written = append(written, acked{
+				write{crd.Resource().Resource, string(o.GetUID()), o.GetResourceVersion()}, time.Now(),
+			})
 		}
 		select {
 		case <-time.After(time.Duration(r.IntN(20)) * time.Millisecond):
@@ -50,7 +84,7 @@ func change(
 ) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"n": r.Int64()}}}
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec(name, r)}}
 	o.SetAPIVersion(crd.Group + "/v1")
 	o.SetKind(crd.Kind)
 	o.SetName(name)

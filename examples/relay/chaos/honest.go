@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+)
+
+// interval is a time in which something was broken.
+type interval struct{ from, to time.Time }
+
+// outage is an interval in which NATS could not be used.
+type outage struct {
+	interval
+	what    string
+	replica string // the only one for which that is so; empty: for all
+}
+
+// denied returns the samples that say that all is well in the last part of an outage, which begins when that has lasted
+// for a tolerance, and how many samples there were. Those that were not answered within the outage say nothing of it.
+func denied(samples []sample, outages []outage, tolerance time.Duration) (broken []string, judged int) {
+	for _, s := range samples {
+		for _, o := range outages {
+			known := o.from.Add(tolerance)
+			if o.replica != "" && o.replica != s.replica || s.from.Before(known) || s.to.After(o.to) {
+				continue
+			}
+			judged++
+			if s.well {
+				broken = append(broken, fmt.Sprintf("%s says at %s that all is well: %s since %s", s.who(), clock(s.from),
+					o.what, clock(o.from)))
+			}
+		}
+	}
+	return broken, judged
+}
+
+// acked is a write, and when the API server had acknowledged it.
+type acked struct {
+	write
+	at time.Time
+}
+
+// publication is a write that is in the log.
+type publication struct {
+	acked
+	unit      engine.Unit
+	published time.Time
+}
+
+// publications returns the writes that are in the log. Those that are not may have been skipped by a list: see lost.
+func publications(log []record, writes []acked) []publication {
+	found := map[write]record{}
+	for _, r := range log {
+		if m := r.message; m != nil && m.UID != "" && m.Type != engine.Deleted {
+			found[write{m.Unit.Resource, m.UID, m.ResourceVersion}] = r
+		}
+	}
+	var all []publication
+	for _, w := range writes {
+		if r, known := found[w.write]; known {
+			all = append(all, publication{w, r.message.Unit.Whole(), r.time})
+		}
+	}
+	return all
+}
+
+// untrue returns the samples that say that all is well, although a write that was acknowledged a tolerance before was
+// published only after: those of status, and those of the replica that owned the write's unit meanwhile. Writes that
+// waited while an API server was silent do not count, as a relay can't know of them, nor do samples that overlap the
+// intervals excused.
+func untrue(log []record, writes []publication, samples []sample, silent, excused []interval, tolerance time.Duration,
+) (broken []string) {
+	owners := ownersOf(log)
+	late := slices.DeleteFunc(slices.Clone(writes), func(w publication) bool {
+		return w.published.Sub(w.at) <= tolerance || overlap(silent, w.at, w.published)
+	})
+	for _, s := range samples {
+		if !s.well || overlap(excused, s.from, s.to) {
+			continue
+		}
+		for _, w := range late {
+			if !w.at.Before(s.from.Add(-tolerance)) || !w.published.After(s.to) {
+				continue
+			}
+			if s.replica != "" && (owners.at(w.unit, s.from) != s.replica || owners.at(w.unit, s.to) != s.replica) {
+				continue
+			}
+			broken = append(broken, fmt.Sprintf("%s says at %s that all is well: %s version %s is acknowledged at %s, "+
+				"published at %s", s.who(), clock(s.from), w.unit, w.version, clock(w.at), clock(w.published)))
+			break
+		}
+	}
+	return broken
+}
+
+func overlap(all []interval, from, to time.Time) bool {
+	return slices.ContainsFunc(all, func(i interval) bool { return !from.After(i.to) && !to.Before(i.from) })
+}
+
+// owners has the positions of each unit, in the order of the log.
+type owners map[engine.Unit][]record
+
+func ownersOf(log []record) owners {
+	all := owners{}
+	for _, r := range log {
+		if r.position != nil {
+			all[r.position.Unit] = append(all[r.position.Unit], r)
+		}
+	}
+	return all
+}
+
+// at returns who owned a unit at a time, or nothing.
+func (o owners) at(u engine.Unit, t time.Time) string {
+	all := o[u]
+	i := sort.Search(len(all), func(i int) bool { return all[i].time.After(t) })
+	if i == 0 {
+		return ""
+	}
+	return all[i-1].position.Position.Owner
+}
+
+func clock(t time.Time) string { return t.Format("15:04:05.000") }
