@@ -69,9 +69,9 @@ func publications(log []record, writes []acked) []publication {
 }
 
 // untrue returns the samples that say that all is well, although a write that was acknowledged a tolerance before was
-// published only after: those of status, and those of the replica that owned the write's unit meanwhile. Writes that
-// waited while an API server was silent do not count, as a relay can't know of them, nor do samples that overlap the
-// intervals excused.
+// published only after: those of status, and those of the replica that has owned the write's unit for a tolerance, as one
+// that has just taken it can't know how long the write has waited. Writes that waited while an API server was silent do
+// not count, as a relay can't know of them, nor do samples that overlap the intervals excused.
 func untrue(log []record, writes []publication, samples []sample, silent, excused []interval, tolerance time.Duration,
 ) (broken []string) {
 	owners := ownersOf(log)
@@ -86,7 +86,7 @@ func untrue(log []record, writes []publication, samples []sample, silent, excuse
 			if !w.at.Before(s.from.Add(-tolerance)) || !w.published.After(s.to) {
 				continue
 			}
-			if s.replica != "" && (owners.at(w.unit, s.from) != s.replica || owners.at(w.unit, s.to) != s.replica) {
+			if s.replica != "" && !owners.held(w.unit, s.replica, s.from.Add(-tolerance), s.to) {
 				continue
 			}
 			broken = append(broken, fmt.Sprintf("%s says at %s that all is well: %s version %s is acknowledged at %s, "+
@@ -114,14 +114,20 @@ func ownersOf(log []record) owners {
 	return all
 }
 
-// at returns who owned a unit at a time, or nothing.
-func (o owners) at(u engine.Unit, t time.Time) string {
+// held reports whether a replica owned a unit from one time to another, without a break.
+func (o owners) held(u engine.Unit, replica string, from, to time.Time) bool {
+	first, last := o.at(u, from), o.at(u, to)
+	return first.Owner == replica && last.Owner == replica && first.Epoch == last.Epoch
+}
+
+// at returns the position of a unit at a time, or the zero Position.
+func (o owners) at(u engine.Unit, t time.Time) engine.Position {
 	all := o[u]
 	i := sort.Search(len(all), func(i int) bool { return all[i].time.After(t) })
 	if i == 0 {
-		return ""
+		return engine.Position{}
 	}
-	return all[i-1].position.Position.Owner
+	return all[i-1].position.Position
 }
 
 func clock(t time.Time) string { return t.Format("15:04:05.000") }

@@ -40,11 +40,11 @@ type disguise struct {
 }
 
 var disguises = []disguise{
-	{"long-name", regexp.MustCompile(`"name":"long-name-\d+`), "$0" + strings.Repeat("n", 100_000)},
-	{"long-uid", regexp.MustCompile(`"name":"long-uid-\d+",` + between + `"uid":"`), "$0" + strings.Repeat("u", 5_000)},
-	{"no-uid", regexp.MustCompile(`("name":"no-uid-\d+",` + between + `)"uid":"[^"]*"`), `$1"none":""`},
+	{"long-name", regexp.MustCompile(`"name":"long-name-\d+`), "${0}" + strings.Repeat("n", 100_000)},
+	{"long-uid", regexp.MustCompile(`"name":"long-uid-\d+",` + between + `"uid":"`), "${0}" + strings.Repeat("u", 5_000)},
+	{"no-uid", regexp.MustCompile(`("name":"no-uid-\d+",` + between + `)"uid":"[^"]*"`), `${1}"none":""`},
 	{"long-version", regexp.MustCompile(`"name":"long-version-\d+",[^{}]*"resourceVersion":"`),
-		"$0" + strings.Repeat("v", 5_000)},
+		"${0}" + strings.Repeat("v", 5_000)},
 }
 
 // between is what may be between the name and the uid of an object, in the order of JSON's keys.

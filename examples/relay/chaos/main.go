@@ -102,7 +102,11 @@ func run(ctx context.Context, o options, dir string) (err error) {
 	}
 	w := &world{options: o, dir: dir, replicas: map[string]*replica{}}
 	defer func() {
-		w.stop()
+		s := syscall.SIGTERM
+		if ctx.Err() != nil {
+			s = syscall.SIGKILL // whoever has stopped this program does not wait for long
+		}
+		w.stop(s)
 		if w.disk == nil {
 			return
 		}
@@ -141,7 +145,7 @@ func run(ctx context.Context, o options, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	w.stop()
+	w.stop(syscall.SIGTERM)
 	logs, err := w.logs()
 	if err != nil {
 		return err
@@ -183,7 +187,7 @@ func (w *world) settled(ctx context.Context) (e end, err error) {
 			e.log, err = w.readLog(ctx)
 		}
 		all := err == nil && maps.Equal(e.exist, fold(of(e.log, w.cluster))) && maps.Equal(e.good, fold(goodOf(e.log)))
-		if all || time.Now().After(end) {
+		if all || time.Now().After(end) || ctx.Err() != nil {
 			return e, err
 		}
 		pause(ctx, 500*time.Millisecond)

@@ -272,14 +272,14 @@ func (w *world) endReplica(id string, s syscall.Signal) {
 	delete(w.replicas, id)
 }
 
-// stop ends all processes.
-func (w *world) stop() {
+// stop ends all processes by a signal.
+func (w *world) stop(s syscall.Signal) {
 	for _, id := range slices.Sorted(maps.Keys(w.replicas)) {
-		w.endReplica(id, syscall.SIGTERM)
+		w.endReplica(id, s)
 	}
 	for _, p := range []*process{w.nats, w.apiserver} {
 		if p != nil {
-			p.end(syscall.SIGTERM)
+			p.end(s)
 		}
 	}
 	if w.served != nil {
