@@ -42,7 +42,8 @@ func runChild(kind, dir string, port int, compact bool) error {
 		return s.Stop()
 	case "nats":
 		s, err := server.NewServer(&server.Options{
-			Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, MaxPayload: 8 << 20, NoSigs: true, NoLog: true,
+			Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, MaxPayload: 8 << 20,
+			NoSigs: true, NoLog: true,
 		})
 		if err != nil {
 			return err

@@ -43,10 +43,10 @@ var faults = []fault{
 		return w.startReplica()
 	}},
 	{"NATS restarted", 2, aServer, func(ctx context.Context, w *world, r *rand.Rand) error {
-		return w.restartNATS(ctx, syscall.SIGTERM, w.down(r))
+		return w.restartNATS(ctx, syscall.SIGTERM, down(r, w.options.lease))
 	}},
 	{"NATS killed", 2, aServer, func(ctx context.Context, w *world, r *rand.Rand) error {
-		return w.restartNATS(ctx, syscall.SIGKILL, w.down(r))
+		return w.restartNATS(ctx, syscall.SIGKILL, down(r, w.options.lease))
 	}},
 	{"NATS slowed", 2, aServer, func(ctx context.Context, w *world, r *rand.Rand) error {
 		rate := 50_000 + r.IntN(150_000)
@@ -79,7 +79,7 @@ var faults = []fault{
 		id, from := w.pick(r), time.Now()
 		p := w.replicas[id].nats
 		p.partition()
-		pause(ctx, w.down(r))
+		pause(ctx, down(r, w.options.lease))
 		w.outage("partition", id, from)
 		p.heal(r.IntN(2) == 0)
 		return nil
@@ -90,18 +90,10 @@ var faults = []fault{
 		p.partition()
 		pause(ctx, some(r, 3*w.options.lease))
 		p.heal(r.IntN(2) == 0)
-		w.silent = append(w.silent, interval{from, time.Now()})
+		w.happened.silent = append(w.happened.silent, interval{from, time.Now()})
 		return nil
 	}},
-	{"partition and API server restarted, compaction", 2, aServer, func(ctx context.Context, w *world, r *rand.Rand) error {
-		id, from := w.pick(r), time.Now()
-		p := w.replicas[id].nats
-		p.partition()
-		err := w.restartAPIServer(ctx, syscall.SIGTERM, some(r, w.options.lease), true)
-		w.outage("partition", id, from)
-		p.heal(true)
-		return err
-	}},
+	{"partition and API server restarted, compaction", 2, aServer, partitionAndCompaction},
 	{"replica stopped and NATS killed", 2, aServer, func(ctx context.Context, w *world, r *rand.Rand) error {
 		return w.stopped(w.pick(r), func() error {
 			err := w.restartNATS(ctx, syscall.SIGKILL, some(r, w.options.lease))
@@ -160,17 +152,27 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+func partitionAndCompaction(ctx context.Context, w *world, r *rand.Rand) error {
+	id, from := w.pick(r), time.Now()
+	p := w.replicas[id].nats
+	p.partition()
+	err := w.restartAPIServer(ctx, syscall.SIGTERM, some(r, w.options.lease), true)
+	w.outage("partition", id, from)
+	p.heal(true)
+	return err
+}
+
 // down returns how long NATS can't be used: half the time, long enough to judge what is said of that.
-func (w *world) down(r *rand.Rand) time.Duration {
+func down(r *rand.Rand, lease time.Duration) time.Duration {
 	if r.IntN(2) == 0 {
-		return 4 * w.options.lease
+		return 4 * lease
 	}
-	return some(r, 2*w.options.lease)
+	return some(r, 2*lease)
 }
 
 // outage records that NATS could not be used until now, by one replica or by all.
 func (w *world) outage(what, replica string, from time.Time) {
-	w.outages = append(w.outages, outage{interval{from, time.Now()}, what, replica})
+	w.happened.outages = append(w.happened.outages, outage{interval{from, time.Now()}, what, replica})
 }
 
 // stopped stops a replica while f runs. If NATS runs in it, nobody can use that.
@@ -184,7 +186,7 @@ func (w *world) stopped(id string, f func() error) error {
 	if hosts {
 		w.outage("the replica that runs NATS is stopped", "", from)
 		// What the others have sent meanwhile arrives late, as if it were of now.
-		w.excused = append(w.excused, interval{from, time.Now().Add(w.options.lease)})
+		w.happened.excused = append(w.happened.excused, interval{from, time.Now().Add(w.options.lease)})
 	}
 	_ = one.Process.Signal(syscall.SIGCONT)
 	w.sampler.stopped(id, false)
@@ -205,6 +207,6 @@ func (w *world) restartAPIServer(ctx context.Context, s syscall.Signal, down tim
 	w.apiserver.end(s)
 	pause(ctx, down)
 	w.apiserver, err = startServer(w.dir, "apiserver", w.ports.apiserver, compact)
-	w.silent = append(w.silent, interval{from, time.Now()})
+	w.happened.silent = append(w.happened.silent, interval{from, time.Now()})
 	return err
 }

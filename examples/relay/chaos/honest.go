@@ -14,7 +14,7 @@ type interval struct{ from, to time.Time }
 
 // outage is an interval in which NATS could not be used.
 type outage struct {
-	interval
+	during  interval
 	what    string
 	replica string // the only one for which that is so; empty: for all
 }
@@ -24,14 +24,13 @@ type outage struct {
 func denied(samples []sample, outages []outage, tolerance time.Duration) (broken []string, judged int) {
 	for _, s := range samples {
 		for _, o := range outages {
-			known := o.from.Add(tolerance)
-			if o.replica != "" && o.replica != s.replica || s.from.Before(known) || s.to.After(o.to) {
+			known := o.during.from.Add(tolerance)
+			if o.replica != "" && o.replica != s.replica || s.from.Before(known) || s.to.After(o.during.to) {
 				continue
 			}
 			judged++
 			if s.well {
-				broken = append(broken, fmt.Sprintf("%s says at %s that all is well: %s since %s", s.who(), clock(s.from),
-					o.what, clock(o.from)))
+				broken = append(broken, fmt.Sprintf("%s: %s since %s", s, o.what, clock(o.during.from)))
 			}
 		}
 	}
@@ -40,13 +39,13 @@ func denied(samples []sample, outages []outage, tolerance time.Duration) (broken
 
 // acked is a write, and when the API server had acknowledged it.
 type acked struct {
-	write
-	at time.Time
+	state write
+	at    time.Time
 }
 
 // publication is a write that is in the log.
 type publication struct {
-	acked
+	write     acked
 	unit      engine.Unit
 	published time.Time
 }
@@ -61,7 +60,7 @@ func publications(log []record, writes []acked) []publication {
 	}
 	var all []publication
 	for _, w := range writes {
-		if r, known := found[w.write]; known {
+		if r, known := found[w.state]; known {
 			all = append(all, publication{w, r.message.Unit.Whole(), r.time})
 		}
 	}
@@ -72,25 +71,26 @@ func publications(log []record, writes []acked) []publication {
 // published only after: those of status, and those of the replica that has owned the write's unit for a tolerance, as one
 // that has just taken it can't know how long the write has waited. Writes that waited while an API server was silent do
 // not count, as a relay can't know of them, nor do samples that overlap the intervals excused.
-func untrue(log []record, writes []publication, samples []sample, silent, excused []interval, tolerance time.Duration,
+func untrue(
+	log []record, writes []publication, samples []sample, silent, excused []interval, tolerance time.Duration,
 ) (broken []string) {
 	owners := ownersOf(log)
 	late := slices.DeleteFunc(slices.Clone(writes), func(w publication) bool {
-		return w.published.Sub(w.at) <= tolerance || overlap(silent, w.at, w.published)
+		return w.published.Sub(w.write.at) <= tolerance || overlap(silent, w.write.at, w.published)
 	})
 	for _, s := range samples {
 		if !s.well || overlap(excused, s.from, s.to) {
 			continue
 		}
 		for _, w := range late {
-			if !w.at.Before(s.from.Add(-tolerance)) || !w.published.After(s.to) {
+			if !w.write.at.Before(s.from.Add(-tolerance)) || !w.published.After(s.to) {
 				continue
 			}
 			if s.replica != "" && !owners.held(w.unit, s.replica, s.from.Add(-tolerance), s.to) {
 				continue
 			}
-			broken = append(broken, fmt.Sprintf("%s says at %s that all is well: %s version %s is acknowledged at %s, "+
-				"published at %s", s.who(), clock(s.from), w.unit, w.version, clock(w.at), clock(w.published)))
+			broken = append(broken, fmt.Sprintf("%s: %s version %s is acknowledged at %s, published at %s", s, w.unit,
+				w.write.state.version, clock(w.write.at), clock(w.published)))
 			break
 		}
 	}

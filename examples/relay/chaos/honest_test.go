@@ -141,12 +141,15 @@ func TestJudgeHostile(t *testing.T) {
 		want []string // the beginnings of what is found
 	}{
 		{"nothing is broken", well, nil},
-		{"an old state", append(slices.Clone(well), of(engine.Modified, "good-1", "3")), []string{"among hostile objects: uid"}},
+		{"an old state", append(slices.Clone(well), of(engine.Modified, "good-1", "3")),
+			[]string{"among hostile objects: uid"}},
 		{"missing", well[2:], []string{"among hostile objects: uid"}},
 		{"not deleted", append(slices.Clone(well), of(engine.Added, "good-2", "9")),
 			[]string{"among hostile objects: unreported"}},
-		{"no record", slices.Concat(well[:3], well[4:]), []string{"no message says that an object is skipped: long-name"}},
-		{"a real object is skipped", append(slices.Clone(well), skips("c", "large")), []string{"skipped without a reason"}},
+		{"no record", slices.Concat(well[:3], well[4:]),
+			[]string{"no message says that an object is skipped: long-name"}},
+		{"a real object is skipped", append(slices.Clone(well), skips("c", "large")),
+			[]string{"skipped without a reason"}},
 		{"a password", append(slices.Clone(well), leak), []string{"a password is published"}},
 	} {
 		got := judgeHostile(c.log, map[string]string{"uid-good-1": "4"})

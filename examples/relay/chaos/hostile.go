@@ -41,13 +41,14 @@ type disguise struct {
 
 var disguises = []disguise{
 	{"long-name", regexp.MustCompile(`"name":"long-name-\d+`), "${0}" + strings.Repeat("n", 100_000)},
-	{"long-uid", regexp.MustCompile(`"name":"long-uid-\d+",` + between + `"uid":"`), "${0}" + strings.Repeat("u", 5_000)},
+	{"long-uid", regexp.MustCompile(`"name":"long-uid-\d+",` + between + `"uid":"`),
+		"${0}" + strings.Repeat("u", 5_000)},
 	{"no-uid", regexp.MustCompile(`("name":"no-uid-\d+",` + between + `)"uid":"[^"]*"`), `${1}"none":""`},
-	{"long-version", regexp.MustCompile(`"name":"long-version-\d+",[^{}]*"resourceVersion":"`),
+	{"long-version", regexp.MustCompile(`"name":"long-version-\d+",` + between + `"resourceVersion":"`),
 		"${0}" + strings.Repeat("v", 5_000)},
 }
 
-// between is what may be between the name and the uid of an object, in the order of JSON's keys.
+// between is what may be between the name of an object and what comes later in JSON's order of keys.
 const between = `[^{}]*`
 
 // startHostile serves a cluster on loopback.
@@ -128,7 +129,8 @@ func judgeHostile(log []record, exist map[string]string) []string {
 	got := fold(goodOf(log))
 	for uid, want := range exist {
 		if got[uid] != want {
-			broken = append(broken, fmt.Sprintf("among hostile objects: uid %s has version %q, want %s", uid, got[uid], want))
+			broken = append(broken, fmt.Sprintf("among hostile objects: uid %s has version %q, want %s", uid, got[uid],
+				want))
 		}
 	}
 	for uid := range got {

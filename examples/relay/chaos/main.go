@@ -10,8 +10,8 @@
 // can't take among others.
 //
 // In the end all is healed, the last messages of the objects must be what the API servers list, and the whole log is
-// judged: see judge.go. What relay status and /readyz say meanwhile is judged, too: see honest.go. No replica may panic,
-// take much memory, or not end after SIGTERM. The exit status is 1 if a promise is broken.
+// judged: see judge.go. What relay status and /readyz say meanwhile is judged, too: see honest.go. No replica may
+// panic, take much memory, or not end after SIGTERM. The exit status is 1 if a promise is broken.
 package main
 
 import (
@@ -28,6 +28,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -150,8 +151,8 @@ func run(ctx context.Context, o options, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	broken = append(broken, w.memory()...)
-	return w.report(occurred, len(writes), e.log, logs, slices.Concat(broken, w.hung, panicked(logs)))
+	broken = append(broken, w.happened.memory()...)
+	return w.report(occurred, len(writes), e.log, logs, slices.Concat(broken, w.happened.hung, panicked(logs)))
 }
 
 // breakThings lets faults occur, and counts them.
@@ -199,11 +200,18 @@ func (w *world) judged(ctx context.Context, e end, writes []acked) ([]string, er
 	real, tolerance := of(e.log, w.cluster), 2*w.options.lease+time.Second
 	plain := make([]write, len(writes))
 	for i, one := range writes {
-		plain[i] = one.write
+		plain[i] = one.state
 	}
 	broken := slices.Concat(judge(real, plain, e.exist), judgeHostile(e.log, e.good),
-		untrue(real, publications(real, writes), w.sampler.samples, w.silent, w.excused, tolerance))
-	wrong, judged := denied(w.sampler.samples, w.outages, tolerance)
+		untrue(real, publications(real, writes), w.sampler.samples, w.happened.silent, w.happened.excused, tolerance))
+	var all strings.Builder
+	for _, s := range w.sampler.samples {
+		fmt.Fprintln(&all, s)
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "samples.log"), []byte(all.String()), 0o600); err != nil {
+		return nil, err
+	}
+	wrong, judged := denied(w.sampler.samples, w.happened.outages, tolerance)
 	fmt.Printf("%4d  samples: %s; %d in outages\n", len(w.sampler.samples), counts(w.sampler.samples), judged)
 	broken = append(broken, wrong...)
 	view, err := w.view(ctx)
@@ -235,9 +243,10 @@ func (w *world) wellAgain(ctx context.Context) (err error) {
 // mostMemory is what a replica may take, in bytes.
 const mostMemory = 500 << 20
 
-func (w *world) memory() []string {
-	if w.peak > mostMemory {
-		return []string{fmt.Sprintf("%s has taken %d MB of memory, want %d MB at most", w.greatest, w.peak>>20, mostMemory>>20)}
+func (h happened) memory() []string {
+	if h.peak > mostMemory {
+		return []string{fmt.Sprintf("%s has taken %d MB of memory, want %d at most", h.greatest, h.peak>>20,
+			mostMemory>>20)}
 	}
 	return nil
 }
@@ -250,8 +259,8 @@ func counts(samples []sample) string {
 			well[s.replica == ""]++
 		}
 	}
-	return fmt.Sprintf("status says %d of %d times that all is well, readyz %d of %d", well[true], all[true], well[false],
-		all[false])
+	return fmt.Sprintf("status says %d of %d times that all is well, readyz %d of %d", well[true], all[true],
+		well[false], all[false])
 }
 
 // fold returns what exists according to the log, as a consumer would.
@@ -281,13 +290,13 @@ func (w *world) report(occurred map[string]int, written int, log []record, logs 
 		fmt.Printf("%4d  %s\n", occurred[name], name)
 	}
 	fmt.Printf("%4d  writes\n%4d  messages: %v\n", written, total, types)
-	fmt.Printf("      most memory of a replica: %d MB\n", w.peak>>20)
+	fmt.Printf("      most memory of a replica: %d MB\n", w.happened.peak>>20)
 	if w.options.embedded {
 		fmt.Printf("%4d  times another replica has taken NATS over\n",
 			bytes.Count(bytes.Join(logs, nil), []byte("this process runs NATS now")))
 	}
 	var longest time.Duration
-	for _, k := range w.kills {
+	for _, k := range w.happened.kills {
 		longest = max(longest, takeover(log, k.replica, k.at))
 	}
 	fmt.Printf("      longest takeover after a kill: %v (lease %v)\n", longest.Round(time.Millisecond), w.options.lease)

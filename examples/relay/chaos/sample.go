@@ -22,11 +22,15 @@ type sample struct {
 	problem  string // one of them, for people
 }
 
-func (s sample) who() string {
-	if s.replica == "" {
-		return "status"
+func (s sample) String() string {
+	who, what := "status", s.problem
+	if s.replica != "" {
+		who = "readyz of " + s.replica
 	}
-	return "readyz of " + s.replica
+	if s.well {
+		what = "all is well"
+	}
+	return fmt.Sprintf("%s said at %s, until %s: %s", who, clock(s.from), clock(s.to), what)
 }
 
 // sampler takes samples.

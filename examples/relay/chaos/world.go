@@ -28,7 +28,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// world is an API server, a NATS server and replicas of the relay, each a process, and a hostile API server in this one.
+// world is an API server, a NATS server and replicas of the relay, each a process, and a hostile API server in this
+// process.
 type world struct {
 	options   options
 	dir       string
@@ -43,7 +44,7 @@ type world struct {
 	replicas  map[string]*replica
 	sampler   *sampler
 	started   int
-	happened
+	happened  happened
 }
 
 // happened is what the judges need to know.
@@ -91,7 +92,7 @@ func (w *world) start(ctx context.Context) (err error) {
 		}
 	}
 	w.hostile, w.served = startHostile()
-	err = w.retry(ctx, "connect to the API server", func() error {
+	err = retry(ctx, "connect to the API server", func() error {
 		cfg, err := clientcmd.BuildConfigFromFlags("", filepath.Join(w.dir, "apiserver", "kubeconfig"))
 		if err != nil {
 			return err
@@ -106,7 +107,10 @@ func (w *world) start(ctx context.Context) (err error) {
 		}
 		return err
 	})
-	w.sampler = &sampler{status: w.statusCommand, replicas: map[string]*probe{}}
+	w.sampler = &sampler{
+		status:   func(ctx context.Context) *exec.Cmd { return w.command(ctx, "status", "-o", "json") },
+		replicas: map[string]*probe{},
+	}
 	for range w.options.number {
 		if err == nil {
 			err = w.startReplica()
@@ -170,7 +174,7 @@ func (w *world) host() string {
 }
 
 // retry calls f until it succeeds, for half a minute.
-func (w *world) retry(ctx context.Context, what string, f func() error) error {
+func retry(ctx context.Context, what string, f func() error) error {
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		err := f()
@@ -256,14 +260,14 @@ func (w *world) pick(r *rand.Rand) string {
 func (w *world) endReplica(id string, s syscall.Signal) {
 	r := w.replicas[id]
 	if s == syscall.SIGKILL {
-		w.kills = append(w.kills, kill{id, time.Now()})
+		w.happened.kills = append(w.happened.kills, kill{id, time.Now()})
 	}
-	if peak := r.process.peak(); peak > w.peak {
-		w.peak, w.greatest = peak, id
+	if peak := r.process.peak(); peak > w.happened.peak {
+		w.happened.peak, w.happened.greatest = peak, id
 	}
 	w.sampler.remove(id)
 	if !r.process.end(s) {
-		w.hung = append(w.hung, id+" has not ended after "+s.String())
+		w.happened.hung = append(w.happened.hung, id+" has not ended after "+s.String())
 	}
 	r.apiserver.listener.Close()
 	if r.nats != nil {
