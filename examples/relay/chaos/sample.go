@@ -137,10 +137,11 @@ var listening = regexp.MustCompile(`serving /metrics, /readyz and /healthz" addr
 func (s *sampler) ofReplica(ctx context.Context, id string) (sample, bool) {
 	s.mu.Lock()
 	p := s.replicas[id]
-	var url, log string
-	if p != nil {
-		url, log = p.url, p.log
+	if p == nil {
+		s.mu.Unlock()
+		return sample{}, false
 	}
+	url, log := p.url, p.log
 	s.mu.Unlock()
 	if url == "" {
 		data, _ := os.ReadFile(log)
