@@ -146,13 +146,17 @@ func run(ctx context.Context, o options, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	w.stop(syscall.SIGTERM)
-	logs, err := w.logs()
+	logs, err := w.logs() // with the end of each replica, another one takes NATS over
 	if err != nil {
 		return err
 	}
-	broken = append(broken, w.happened.memory()...)
-	return w.report(occurred, len(writes), e.log, logs, slices.Concat(broken, w.happened.hung, panicked(logs)))
+	w.stop(syscall.SIGTERM)
+	panics, err := w.panicked()
+	if err != nil {
+		return err
+	}
+	broken = slices.Concat(broken, w.happened.memory(), w.happened.hung, panics)
+	return w.report(occurred, len(writes), e.log, logs, broken)
 }
 
 // breakThings lets faults occur, and counts them.
@@ -279,21 +283,24 @@ func fold(log []record) map[string]string {
 }
 
 func (w *world) report(occurred map[string]int, written int, log []record, logs [][]byte, broken []string) error {
-	types, total := map[engine.Type]int{}, 0
+	types, names, total := map[engine.Type]int{}, map[string]int{}, 0
 	for _, r := range log {
 		if r.message != nil {
 			types[r.message.Type]++
 			total++
+			names[r.message.Name]++
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(occurred)) {
 		fmt.Printf("%4d  %s\n", occurred[name], name)
 	}
 	fmt.Printf("%4d  writes\n%4d  messages: %v\n", written, total, types)
+	fmt.Printf("%4d  of these are of deep objects, %d of large ones, %d of ones with a long name\n", names["deep"],
+		names["large"], names[longest])
 	fmt.Printf("      most memory of a replica: %d MB\n", w.happened.peak>>20)
 	if w.options.embedded {
-		fmt.Printf("%4d  times another replica has taken NATS over\n",
-			bytes.Count(bytes.Join(logs, nil), []byte("this process runs NATS now")))
+		fmt.Printf("%4d  faults of the replica that ran NATS; another one has taken it over %d times\n",
+			w.happened.toHost, bytes.Count(bytes.Join(logs, nil), []byte("this process runs NATS now")))
 	}
 	var longest time.Duration
 	for _, k := range w.happened.kills {

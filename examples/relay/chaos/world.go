@@ -54,6 +54,7 @@ type happened struct {
 	outages  []outage
 	silent   []interval // an API server was
 	excused  []interval // samples say nothing
+	toHost   int        // how many faults were those of the replica that ran NATS
 	peak     int64      // of the memory of a replica, in bytes
 	greatest string     // which one
 }
@@ -250,9 +251,12 @@ func (w *world) config() string { return filepath.Join(w.dir, "relay.yaml") }
 // pick returns a replica: in a third of the cases that which runs NATS, if one does.
 func (w *world) pick(r *rand.Rand) string {
 	ids := slices.Sorted(maps.Keys(w.replicas))
-	chosen := ids[r.IntN(len(ids))]
-	if host := w.host(); r.IntN(3) == 0 && host != "" {
-		return host
+	chosen, host := ids[r.IntN(len(ids))], w.host()
+	if r.IntN(3) == 0 && host != "" {
+		chosen = host
+	}
+	if chosen == host {
+		w.happened.toHost++
 	}
 	return chosen
 }
@@ -306,11 +310,12 @@ func (w *world) logs() (all [][]byte, err error) {
 }
 
 // panicked returns the replicas whose output says so.
-func panicked(logs [][]byte) (found []string) {
+func (w *world) panicked() (found []string, err error) {
+	logs, err := w.logs()
 	for i, data := range logs {
 		if bytes.Contains(data, []byte("panic: ")) || bytes.Contains(data, []byte("fatal error: ")) {
 			found = append(found, fmt.Sprintf("r%d has panicked", i+1))
 		}
 	}
-	return found
+	return found, err
 }
