@@ -83,9 +83,12 @@ func main() {
 func run(ctx context.Context, o options, dir string) (err error) {
 	temporary := dir == ""
 	if temporary {
-		if dir, err = os.MkdirTemp("", "relay-chaos-"); err != nil {
-			return err
-		}
+		dir, err = os.MkdirTemp("", "relay-chaos-")
+	} else {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return err
 	}
 	defer func() {
 		if err == nil && temporary {

@@ -42,7 +42,7 @@ func spec(name string, r *rand.Rand) map[string]any {
 	switch name {
 	case "deep":
 		for range deep {
-			s = map[string]any{"a": s}
+			s = map[string]any{"password": s}
 		}
 	case "large":
 		s["text"] = strings.Repeat("x", large)
