@@ -13,9 +13,9 @@
 //   - gapreason, gapfrom, gapto, historylost: see stream.GapDetails
 //   - skippedtype, skippedreason: see Skipped
 //
-// An id is "CLUSTER-UID/RESOURCE.GROUP/UID@VERSION/TYPE". Instead of UID@VERSION, GAP has [NAMESPACE/]-@FROM..TO, and
-// SYNCED [NAMESPACE/]-@VERSION, and what was skipped -@HASH. The id is the same after a restart. The source is "/clusters/NAME/RESOURCE.GROUP".
-// Both are escaped as paths.
+// An id is "CLUSTER-UID/RESOURCE.GROUP/UID@VERSION/TYPE". Instead of UID@VERSION, GAP has [NAMESPACE/]-@FROM..TO,
+// SYNCED [NAMESPACE/]-@VERSION, and what was skipped -@HASH. The id is the same after a restart. The source is
+// "/clusters/NAME/RESOURCE.GROUP". Both are escaped as paths.
 //
 // What identifies an object (its namespace, name, uid and resourceVersion) is in attributes, and is not redacted there.
 package message
@@ -80,8 +80,8 @@ func (e *Encoder) Encode(u engine.Unit, ev stream.Event, epoch uint64, r *Redact
 	return m, nil
 }
 
-// EncodeSkipped returns a message that stands for ev, which the engine can't take for a reason. It has the beginnings of
-// what identifies the object.
+// EncodeSkipped returns a message that stands for ev, which the engine can't take for a reason. It has the beginnings
+// of what identifies the object.
 func (e *Encoder) EncodeSkipped(u engine.Unit, ev stream.Event, epoch uint64, reason error) engine.Message {
 	var id identity
 	if meta := ev.Meta(); meta != nil {
@@ -104,8 +104,8 @@ func (e *Encoder) EncodeSkipped(u engine.Unit, ev stream.Event, epoch uint64, re
 	return m
 }
 
-// longest is how many bytes a version in a GAP or SYNCED, and a text about what was skipped, may have. So the engine can
-// take these messages, whatever a server sends.
+// longest is how many bytes a version in a GAP or SYNCED, and a text about what was skipped, may have. So the engine
+// can take these messages, whatever a server sends.
 const longest = 256
 
 // short returns the beginning of a text that others have chosen.
@@ -116,8 +116,8 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:longest], "") + "..."
 }
 
-// encodeMark encodes a GAP or SYNCED. A version that no API server of Kubernetes has, because it is too long, is cut in a
-// GAP, and left out of a SYNCED.
+// encodeMark encodes a GAP or SYNCED. A version that no API server of Kubernetes has, because it is too long, is cut in
+// a GAP, and left out of a SYNCED.
 func (e *Encoder) encodeMark(m *engine.Message, ev stream.Event, epoch uint64) {
 	namespace := m.Unit.Namespace
 	if namespace == "" {

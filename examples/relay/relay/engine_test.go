@@ -217,7 +217,8 @@ func TestSaysWhyNotTaken(t *testing.T) {
 		one := w.start("one")
 		time.Sleep(10 * lease)
 		synctest.Wait()
-		if s := one.relay.Status(); len(s.Waiting) != 1 || !strings.Contains(s.Waiting[0].Problem, "insufficient storage") {
+		s := one.relay.Status()
+		if len(s.Waiting) != 1 || !strings.Contains(s.Waiting[0].Problem, "insufficient storage") {
 			t.Errorf("status: %+v", s)
 		}
 		refuse.Store(false)
@@ -244,7 +245,8 @@ func TestNotReady(t *testing.T) {
 		},
 		{
 			"the engine refuses the messages of another one",
-			func(w *world) { w.refuses.Store(true); w.srv.Put(widgets, "ns", "b") }, func(w *world) { w.refuses.Store(false) },
+			func(w *world) { w.refuses.Store(true); w.srv.Put(widgets, "ns", "b") },
+			func(w *world) { w.refuses.Store(false) },
 			"does not accept the messages of owner: insufficient storage",
 		},
 	} {

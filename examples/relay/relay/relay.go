@@ -198,9 +198,9 @@ func (r *Relay) Status() engine.Member {
 	return m
 }
 
-// Ready returns nil if the engine accepts messages, as far as this replica and the others know, the replica knows what it
-// should own, and all of that is synced and not behind by more than a lease, or is published by another replica that has
-// not released it yet. So a Deployment can replace replicas by those with
+// Ready returns nil if the engine accepts messages, as far as this replica and the others know, the replica knows what
+// it should own, and all of that is synced and not behind by more than a lease, or is published by another replica that
+// has not released it yet. So a Deployment can replace replicas by those with
 // another configuration, which wait until the others have ended. A cluster whose API server has not answered yet does
 // not count, if another one's has.
 func (r *Relay) Ready() error {
@@ -224,7 +224,8 @@ func (r *Relay) Ready() error {
 			return fmt.Errorf("%s is not synced: %s", u.Unit, u.Problem)
 		}
 		if u.Lag > m.Lease {
-			return fmt.Errorf("%s is behind by %v, more than the lease of %v", u.Unit, u.Lag.Round(time.Second), m.Lease)
+			return fmt.Errorf("%s is behind by %v, more than the lease of %v", u.Unit, u.Lag.Round(time.Second),
+				m.Lease)
 		}
 	}
 	return nil

@@ -112,7 +112,9 @@ func (c *cluster) url() string {
 // once.
 func TestCluster(t *testing.T) {
 	c := startCluster(t)
-	log := connectWith(t, jetstream.Options{Connection: jetstream.Connection{URL: c.url()}, Create: jetstream.Create{Copies: 3}})
+	log := connectWith(t, jetstream.Options{
+		Connection: jetstream.Connection{URL: c.url()}, Create: jetstream.Create{Copies: 3},
+	})
 	conn, err := nats.Connect(c.url(), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatal(err)

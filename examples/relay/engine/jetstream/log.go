@@ -1,16 +1,13 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
@@ -46,23 +43,15 @@ type Connection struct {
 
 // Log is an engine.Log and an engine.Group.
 type Log struct {
-	options  Options
-	subjects subjects
-	conn     *nats.Conn
-	js       jetstream.JetStream
-	reader   reader
-	members  jetstream.KeyValue
-	atomic   bool
+	options    Options
+	subjects   subjects
+	connection *connection
+	js         jetstream.JetStream // of the connection
+	reader     reader
+	members    jetstream.KeyValue
+	atomic     bool
 	// messageBytes is the stream's limit for a message with its headers, or -1.
 	messageBytes int
-	failed       chan error   // has a value when the connection is closed for good
-	refused      atomic.Value // the last refusal of the server that is no answer to a request
-}
-
-// refusal is an error that the server has sent without a request.
-type refusal struct {
-	err error
-	at  time.Time
 }
 
 var (
@@ -86,80 +75,19 @@ func Connect(ctx context.Context, o Options) (*Log, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{options: o, subjects: subjects{prefix: o.Prefix}, failed: make(chan error, 1)}
-	if err := l.connect(ctx); err != nil {
+	c, err := connect(ctx, o)
+	if err != nil {
 		return nil, err
+	}
+	l := &Log{
+		options: o, subjects: subjects{prefix: o.Prefix}, connection: c, js: c.js,
+		reader: reader{js: c.js, stream: o.Stream},
 	}
 	if err := l.open(ctx); err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
-}
-
-// answer is how long to wait for an answer of the server.
-const answer = 5 * time.Second
-
-func (l *Log) connect(ctx context.Context) error {
-	o := l.options
-	opts := []nats.Option{
-		nats.Name("gvrwatch relay"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
-		nats.ReconnectJitter(250*time.Millisecond, 250*time.Millisecond), nats.ReconnectBufSize(-1),
-		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil {
-				o.Logger.Warn("disconnected from NATS", "err", err)
-			}
-		}),
-		nats.ReconnectHandler(func(c *nats.Conn) {
-			o.Logger.Info("connected to NATS again", "server", c.ConnectedAddr())
-		}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			o.Logger.Warn("NATS has refused something", "err", err)
-			l.refused.Store(refusal{err, time.Now()})
-		}),
-		nats.ClosedHandler(func(c *nats.Conn) {
-			l.failed <- fmt.Errorf("%w: the connection to NATS is closed for good: %w", engine.ErrFailed,
-				cmp.Or(c.LastError(), nats.ErrConnectionClosed))
-		}),
-	}
-	to := o.Connection
-	if to.Dir != "" {
-		to.URL = dialerURL
-		opts = append(opts, (&dialer{dir: to.Dir}).options()...)
-	}
-	if to.Credentials != "" {
-		opts = append(opts, nats.UserCredentials(to.Credentials))
-	}
-	if to.CA != "" {
-		opts = append(opts, nats.RootCAs(to.CA))
-	}
-	if to.Certificate != "" {
-		opts = append(opts, nats.ClientCert(to.Certificate, to.Key))
-	}
-	for logged := false; ; logged = true {
-		var err error
-		if l.conn, err = nats.Connect(to.URL, opts...); err == nil {
-			break
-		}
-		mayStart := errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) ||
-			errors.Is(err, errNoServer) && !o.ReadOnly
-		if !mayStart {
-			return fmt.Errorf("connect to NATS: %w", err)
-		}
-		if !logged {
-			o.Logger.Warn("no NATS server answers; trying again", "err", err)
-		}
-		select {
-		case <-time.After(min(time.Second, o.Lease/5)):
-		case <-ctx.Done():
-			return fmt.Errorf("connect to NATS: %w", err)
-		}
-	}
-	var err error
-	l.js, err = jetstream.New(l.conn, jetstream.WithDefaultTimeout(answer), jetstream.WithPublishAsyncTimeout(answer))
-	l.reader = reader{js: l.js, stream: o.Stream}
-	return err
 }
 
 // open finds or creates the stream and the bucket.
@@ -252,17 +180,17 @@ func unsuitable(cfg jetstream.StreamConfig, prefix string) string {
 }
 
 // Close closes the connection.
-func (l *Log) Close() { l.conn.Close() }
+func (l *Log) Close() { l.connection.conn.Close() }
 
 // Failed implements engine.Log.
-func (l *Log) Failed() <-chan error { return l.failed }
+func (l *Log) Failed() <-chan error { return l.connection.failed }
 
 // Connected reports whether there is a connection to a server.
-func (l *Log) Connected() bool { return l.conn.IsConnected() }
+func (l *Log) Connected() bool { return l.connection.conn.IsConnected() }
 
 // Limits implements engine.Log.
 func (l *Log) Limits() engine.Limits {
-	message := int(l.conn.MaxPayload())
+	message := int(l.connection.conn.MaxPayload())
 	if l.messageBytes > 0 {
 		message = min(message, l.messageBytes)
 	}

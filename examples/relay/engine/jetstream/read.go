@@ -104,10 +104,9 @@ func (l *Log) expirePositions(ctx context.Context, s jetstream.Stream, before ti
 		if len(objects) > 0 {
 			continue
 		}
-		marks := []string{
-			l.subjects.message(&engine.Message{Unit: u}), l.subjects.message(&engine.Message{Unit: u, Type: engine.Skipped}),
-		}
-		for _, subject := range append(marks, subject) { // the position last: without it the others are not found again
+		synced, skipped := &engine.Message{Unit: u}, &engine.Message{Unit: u, Type: engine.Skipped}
+		// The position is the last: without it, the others would not be found again.
+		for _, subject := range []string{l.subjects.message(synced), l.subjects.message(skipped), subject} {
 			if err := l.purge(ctx, s, subject, sequence); err != nil {
 				return err
 			}

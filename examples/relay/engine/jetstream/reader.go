@@ -43,6 +43,29 @@ type reader struct {
 	stream string
 }
 
+// info returns what the server says of the stream, with its time.
+func (r reader) info(ctx context.Context) (*jetstream.StreamInfo, error) {
+	s, err := r.js.Stream(ctx, r.stream)
+	if err != nil {
+		return nil, fmt.Errorf("stream %q: %w", r.stream, err)
+	}
+	return s.CachedInfo(), nil
+}
+
+// hasRoom returns an error if the stream is gone, or full.
+func (r reader) hasRoom(ctx context.Context) error {
+	const least = 4 << 10 // a small message, with what the stream adds to it
+	i, err := r.info(ctx)
+	if err != nil {
+		return err
+	}
+	if most := i.Config.MaxBytes; most > 0 && i.State.Bytes+least > uint64(most) {
+		return fmt.Errorf("stream %q is full: it has %d bytes, max_bytes is %d (log.maxBytes when it was created)",
+			r.stream, i.State.Bytes, most)
+	}
+	return nil
+}
+
 // last returns the last message of each subject that matches, in the order of the stream.
 func last[T any](
 	ctx context.Context, r reader, filter string, data bool, decode func(received) (T, error),

@@ -112,8 +112,8 @@ func TestHostIsKilled(t *testing.T) {
 	}
 }
 
-// TestTokenIsForTheServer: what listens at the address of a server that has ended gets no token, and the next server has
-// another one.
+// TestTokenIsForTheServer: what listens at the address of a server that has ended gets no token, and the next server
+// has another one.
 func TestTokenIsForTheServer(t *testing.T) {
 	dir := t.TempDir()
 	kill := startHost(t, dir)
