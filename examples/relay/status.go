@@ -84,8 +84,8 @@ func newStatus(f *flags, out io.Writer) *cobra.Command {
 	return cmd
 }
 
-// reportOf joins what the members say with the positions in the log. Who owns a unit is what its position says: a member
-// that says so, too, may not know yet that it was taken.
+// reportOf joins what the members say with the positions in the log. Who owns a unit is what its position says: a
+// member that says so, too, may not know yet that it was taken.
 func reportOf(members []engine.Member, entries []engine.Entry) report {
 	r := report{Units: []row{}, Members: []replica{}}
 	problem := func(format string, args ...any) {

@@ -97,7 +97,8 @@ func connect(ctx context.Context, o Options) (*connection, error) {
 }
 
 // cause adds to an error of a request that began at a time what has caused it, where the server says that only
-// in another place: it does not answer a request without permission, and drops a batch that it can't store without a reason.
+// in another place: it does not answer a request without permission, and drops a batch that it can't store without
+// a reason.
 func (c *connection) cause(ctx context.Context, began time.Time, err error) error {
 	api := (jetstream.JetStreamError)(nil)
 	answered := errors.As(err, &api) && api.APIError() != nil
