@@ -169,7 +169,10 @@ type TailOptions struct {
 	Pattern string
 	// All begins with what the log has. Otherwise Tail begins with what is published from now on.
 	All bool
-	// UntilEnd ends the sequence with what the log has at the start, instead of waiting for more.
+	// Since begins with what was published since then by the log's clock. Zero means nothing; All is stronger.
+	Since time.Time
+	// UntilEnd ends the sequence with what the log has at the start, instead of waiting for more. Without Since it
+	// implies All.
 	UntilEnd bool
 }
 

@@ -148,15 +148,18 @@ func (m *Memory) Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, 
 	next := m.revision
 	m.mu.Unlock()
 	end := next
-	if opts.All || opts.UntilEnd {
+	if opts.All || opts.UntilEnd || !opts.Since.IsZero() {
 		next = 0
+	}
+	if opts.All {
+		opts.Since = time.Time{}
 	}
 	return func(yield func(Message, error) bool) {
 		for {
 			m.mu.Lock()
 			var found []Message
 			for _, msg := range m.messages {
-				if msg.Revision > next {
+				if msg.Revision > next && !msg.Time.Before(opts.Since) {
 					found = append(found, msg)
 				}
 			}

@@ -22,6 +22,15 @@
 // server drops them if that is within the stream's window for duplicates (2 minutes). An owner whose unit was taken,
 // and that does not know it yet, may add messages to the log that its successor publishes, too.
 //
+// # Direct gets
+//
+// The stream has allow_direct: any server with a copy answers a request for the last message of a subject
+// ($JS.API.DIRECT.GET.STREAM.SUBJECT), so that readers of single objects do not load the leader. Such an answer may be
+// older than what was acknowledged. Log does not use it: it asks the leader ($JS.API.STREAM.MSG.GET.STREAM). A stream
+// without allow_direct is used as it is.
+//
+// # The embedded server
+//
 // The embedded server writes to files, and syncs them every 10 s: a crash of the machine may lose that much, a crash of
 // the process nothing.
 package jetstream

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,6 +50,7 @@ type Log struct {
 	reader   reader
 	members  jetstream.KeyValue
 	atomic   bool
+	reported atomic.Pointer[error] // the last error that the server has sent without a request to answer
 	// messageBytes is the stream's limit for a message with its headers, or -1.
 	messageBytes int
 }
@@ -76,12 +77,16 @@ func Connect(ctx context.Context, o Options) (*Log, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	l := &Log{options: o, subjects: subjects{prefix: o.Prefix}}
-	if err := l.connect(ctx); err != nil {
-		return nil, err
+	err := l.connect(ctx)
+	if err != nil {
+		return nil, remedied(err)
 	}
 	if err := l.open(ctx); err != nil {
+		if denied := l.reported.Load(); denied != nil && errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", err, *denied) // a server does not answer what it denies
+		}
 		l.Close()
-		return nil, err
+		return nil, remedied(err)
 	}
 	return l, nil
 }
@@ -103,6 +108,10 @@ func (l *Log) connect(ctx context.Context) error {
 		nats.ReconnectHandler(func(c *nats.Conn) {
 			o.Logger.Info("connected to NATS again", "server", c.ConnectedAddr())
 		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			l.reported.Store(&err)
+			o.Logger.Warn("NATS reports an error", "err", err)
+		}),
 	}
 	to := o.Connection
 	if to.Credentials != "" {
@@ -120,20 +129,24 @@ func (l *Log) connect(ctx context.Context) error {
 			break
 		}
 		if !errors.Is(err, nats.ErrNoServers) && !errors.Is(err, nats.ErrTimeout) {
-			return fmt.Errorf("connect to NATS: %w", err)
+			return fmt.Errorf("connect to NATS at %s: %w", hosts(to.URL), err)
 		}
 		if !logged {
-			o.Logger.Warn("no NATS server answers; trying again", "err", err)
+			o.Logger.Warn("no NATS server answers; trying again", "servers", hosts(to.URL), "err", err)
 		}
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
-			return fmt.Errorf("connect to NATS: %w", err)
+			return fmt.Errorf("connect to NATS at %s: %w", hosts(to.URL), err)
 		}
 	}
 	var err error
 	l.js, err = jetstream.New(l.conn, jetstream.WithDefaultTimeout(answer), jetstream.WithPublishAsyncTimeout(answer))
-	l.reader = reader{js: l.js, stream: o.Stream}
+	if err != nil {
+		return err
+	}
+	leader, err := l.conn.JetStream()
+	l.reader = reader{js: l.js, leader: leader, stream: o.Stream}
 	return err
 }
 
@@ -148,7 +161,7 @@ func (l *Log) open(ctx context.Context) error {
 		return fmt.Errorf("there is no stream %q: a relay creates it when it starts", o.Stream)
 	}
 	if err != nil {
-		return fmt.Errorf("open stream %q: %w", o.Stream, err)
+		return fmt.Errorf("open stream %q: %w", o.Stream, l.overlap(ctx, err))
 	}
 	cfg := s.CachedInfo().Config
 	if problem := unsuitable(cfg, o.Prefix); problem != "" {
@@ -157,6 +170,9 @@ func (l *Log) open(ctx context.Context) error {
 	l.messageBytes = int(cfg.MaxMsgSize)
 	if l.atomic = cfg.AllowAtomicPublish; !l.atomic && !o.ReadOnly {
 		o.Logger.Warn("no atomic batches: messages may be published twice after a failure", "stream", o.Stream)
+	}
+	if differences := l.differences(cfg); differences != "" && !o.ReadOnly {
+		o.Logger.Warn("the stream exists, and keeps its settings", "stream", o.Stream, "differences", differences)
 	}
 	if l.members, err = l.bucket(ctx, o.Stream+"-members"); err != nil {
 		return fmt.Errorf("open the bucket of the members: %w", err)
@@ -189,37 +205,13 @@ func (l *Log) create(ctx context.Context) (jetstream.Stream, error) {
 		Name: o.Stream, Subjects: []string{l.subjects.messages(), l.subjects.positions(engine.Unit{})},
 		Storage: jetstream.FileStorage, MaxMsgsPerSubject: int64(o.Create.History), MaxBytes: o.Create.MaxBytes,
 		Discard: jetstream.DiscardNew, Replicas: o.Create.Copies, Duplicates: 2 * time.Minute,
-		AllowAtomicPublish: !o.Create.NoAtomic,
+		AllowAtomicPublish: !o.Create.NoAtomic, AllowDirect: true,
 	}
 	s, err := l.js.CreateStream(ctx, cfg)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another replica was faster
 		return l.js.Stream(ctx, o.Stream)
 	}
 	return s, err
-}
-
-// unsuitable says why a stream can't keep the promises of an engine.Log. It is empty if it can.
-func unsuitable(cfg jetstream.StreamConfig, prefix string) string {
-	subjects := strings.Join(cfg.Subjects, " ")
-	switch {
-	case !strings.Contains(subjects, prefix+".>") || !strings.Contains(subjects, prefix+"-position.>"):
-		return fmt.Sprintf("its subjects are %q: must include %[2]s.> and %[2]s-position.>", subjects, prefix)
-	case cfg.MaxAge > 0:
-		return fmt.Sprintf("max_age is %v, which removes the last states of objects: must be 0", cfg.MaxAge)
-	case cfg.Discard != jetstream.DiscardNew && (cfg.MaxBytes > 0 || cfg.MaxMsgs > 0):
-		return "it discards old messages when it is full: discard must be new"
-	case cfg.AllowDirect && cfg.Replicas > 1:
-		return "allow_direct lets a copy answer that lags behind: must be false"
-	case cfg.Discard == jetstream.DiscardNew && cfg.DiscardNewPerSubject:
-		return "it takes no more messages of a subject: discard_new_per_subject must be false"
-	case cfg.Storage != jetstream.FileStorage:
-		return "it loses everything when a server restarts: storage must be file"
-	case cfg.NoAck:
-		return "it does not acknowledge messages: no_ack must be false"
-	case cfg.Retention != jetstream.LimitsPolicy:
-		return fmt.Sprintf("retention is %s: must be limits", cfg.Retention)
-	}
-	return ""
 }
 
 // Close closes the connection.

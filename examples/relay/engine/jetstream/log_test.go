@@ -254,6 +254,49 @@ func TestTail(t *testing.T) {
 	})
 }
 
+// TestTailSince: it begins with what was published at a time or later, and ends or goes on.
+func TestTailSince(t *testing.T) {
+	eachEngine(t, func(t *testing.T, log engine.Log) {
+		p := engine.Part{Unit: pods}
+		var times []time.Time
+		for _, uid := range []string{"u1", "u2", "u3"} {
+			p.Messages = []engine.Message{object(engine.Added, "a", uid, "1")}
+			p.Revision = publish(t, log, p)
+			all := tail(t, log)
+			times = append(times, all[len(all)-1].Time)
+		}
+		for _, c := range []struct {
+			why  string
+			opts engine.TailOptions
+			want []string
+		}{
+			{"a time is included", engine.TailOptions{Since: times[1], UntilEnd: true}, []string{"u2", "u3"}},
+			{"after a time", engine.TailOptions{Since: times[1].Add(1), UntilEnd: true}, []string{"u3"}},
+			{"before all", engine.TailOptions{Since: times[0].Add(-time.Hour), UntilEnd: true}, []string{"u1", "u2", "u3"}},
+			{"after all", engine.TailOptions{Since: times[2].Add(time.Hour), UntilEnd: true}, nil},
+			{"all is stronger", engine.TailOptions{Since: times[1], All: true, UntilEnd: true}, []string{"u1", "u2", "u3"}},
+		} {
+			var got []string
+			for _, m := range collect(t, log.Tail(t.Context(), c.opts)) {
+				got = append(got, m.UID)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", c.why, diff)
+			}
+		}
+		next, stop := iter.Pull2(log.Tail(t.Context(), engine.TailOptions{Since: times[2]}))
+		defer stop()
+		if m, err, _ := next(); err != nil || m.UID != "u3" {
+			t.Fatalf("%v, %v, want u3", m, err)
+		}
+		p.Messages = []engine.Message{object(engine.Added, "a", "u4", "2")}
+		publish(t, log, p)
+		if m, err, _ := next(); err != nil || m.UID != "u4" {
+			t.Fatalf("%v, %v, want u4", m, err)
+		}
+	})
+}
+
 // TestHistory: the log keeps the last messages of each object.
 func TestHistory(t *testing.T) {
 	_, log := open(t, jetstream.Options{Create: jetstream.Create{History: 2}})
