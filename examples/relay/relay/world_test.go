@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -49,7 +50,8 @@ type world struct {
 	served []gvr.Resource
 	log    engine.Memory
 	config relay.Config
-	loses  int // one in so many answers of Publish to the replicas that start is lost; none if zero
+	logger *slog.Logger // of the replicas that start
+	loses  int          // one in so many answers of Publish to the replicas that start is lost; none if zero
 
 	mu       sync.Mutex
 	owners   map[string]string // by unit and epoch
@@ -93,7 +95,7 @@ func (w *world) start(id string, others ...*relay.Connection) *replica {
 		w.t.Fatal(err)
 	}
 	r.relay, err = relay.New(cfg, r.link, r.link, relay.Options{
-		Connections: append(others, connection(w.t, w.srv)),
+		Connections: append(others, connection(w.t, w.srv)), Logger: w.logger,
 	})
 	if err != nil {
 		w.t.Fatal(err)

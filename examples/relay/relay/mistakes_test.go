@@ -1,0 +1,182 @@
+package relay_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/examples/relay/relay"
+)
+
+// lines are those of a log, without their times.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// warnings returns the lines of level WARN that have a text.
+func (l *lines) warnings(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, "level=WARN") && strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// logged makes the replicas that start write to lines.
+func (w *world) logged() *lines {
+	l := &lines{}
+	w.logger = slog.New(slog.NewTextHandler(l, nil))
+	return l
+}
+
+// TestMistakes: what the configuration says and the cluster does not serve is a problem in the status, and one line in
+// the log, not one in each round.
+func TestMistakes(t *testing.T) {
+	for _, c := range []struct {
+		why       string
+		selection relay.Selection
+		rules     []relay.Rule
+		problems  []string
+		warning   string // of which the log has one; that of the problem if empty
+		notReady  string
+	}{
+		{
+			why:       "a pattern with a typo",
+			selection: relay.Selection{Resources: []string{"*.exmple.com"}},
+			problems:  []string{"cluster test: selection: *.exmple.com matches none of the 5 resource types of the server"},
+			notReady: "nothing is published: cluster test: selection: *.exmple.com matches none of the 5 resource types " +
+				"of the server",
+		},
+		{
+			why:       "everything is excluded",
+			selection: relay.Selection{Resources: []string{"*.example.com"}, Exclude: []string{"*.example.com"}},
+			problems: []string{"cluster test: selection: exclude (events., events.events.k8s.io, " +
+				"leases.coordination.k8s.io, leasecandidates.coordination.k8s.io, *.example.com) leaves out all that it " +
+				"selects"},
+			notReady: "nothing is published: cluster test: selection: exclude (",
+		},
+		{
+			why:       "a pattern for Secrets",
+			selection: relay.Selection{Resources: []string{"secrets*"}},
+			problems:  []string{"cluster test: selection: patterns do not select secrets: must be named"},
+			notReady:  "must be named",
+		},
+		{
+			why:       "a name with a typo, and nothing else",
+			selection: relay.Selection{Resources: []string{"widgetts"}},
+			problems: []string{
+				`cluster test: the server serves no resource type "widgetts"; did you mean widgets.v1.example.com?`,
+			},
+			warning:  "widgetts",
+			notReady: "nothing is published: cluster test: the server serves no resource type",
+		},
+		{
+			why:       "one pattern of two, which may be meant",
+			selection: relay.Selection{Resources: []string{"*.example.com", "*.exmple.com"}},
+			warning:   `selection: \"*.exmple.com\" matches none of the 5 resource types`,
+		},
+		{
+			why:       "a category that nothing is in",
+			selection: relay.Selection{Resources: []string{"widgets"}, Categories: []string{"al"}},
+			warning:   `selection: \"al\" matches none of the 5 resource types`,
+		},
+		{
+			why:       "a rule for a pattern with a typo",
+			selection: relay.Selection{Resources: []string{"*"}},
+			rules:     []relay.Rule{{Resource: "*.exmple.com", Redact: []string{"$.spec"}}},
+			problems:  []string{`cluster test: rules[0]: "*.exmple.com" matches none of the 5 resource types of the server`},
+			warning:   `rules[0]: \"*.exmple.com\" matches none`,
+		},
+		{
+			why:       "a rule that an earlier one hides, and one that it hides in a part",
+			selection: relay.Selection{Resources: []string{"*"}},
+			rules: []relay.Rule{
+				{Resource: "widgets"}, {Resource: "*.example.com"}, {Resource: "planets", Redact: []string{"$.spec"}},
+			},
+			problems: []string{
+				"cluster test: rules[2] (planets) never applies: rules[1] (*.example.com) comes before it: must come after it",
+			},
+		},
+		{
+			why:       "a rule for what is not selected is none",
+			selection: relay.Selection{Resources: []string{"widgets"}},
+			rules:     []relay.Rule{{Resource: "*"}, {Resource: "planets"}},
+		},
+		{
+			why:       "a namespace that does not exist",
+			selection: relay.Selection{Resources: []string{"widgets"}, Namespaces: []string{"demo", "demmo"}},
+			problems:  []string{`cluster test: selection.namespaces: "demmo" does not exist`},
+			warning:   `a selected namespace does not exist" cluster=test namespace=demmo`,
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, widgets, gadgets, planets, secrets, namespaces)
+			defer w.srv.Close()
+			w.srv.Put(namespaces, "", "demo")
+			log := w.logged()
+			w.config.Selection, w.config.Rules = c.selection, c.rules
+			one := w.start("one")
+			time.Sleep(10 * lease)
+			synctest.Wait()
+			if d := cmp.Diff(c.problems, one.relay.Status().Problems); d != "" {
+				t.Errorf("%s: problems -want +got:\n%s", c.why, d)
+			}
+			warning := c.warning
+			if warning == "" && len(c.problems) > 0 {
+				warning = c.problems[0]
+			}
+			if n := log.warnings(""); warning != "" && (n != 1 || log.warnings(warning) != 1) || warning == "" && n > 0 {
+				t.Errorf("%s: the log has %d warnings, want one with %s:\n%s", c.why, n, warning, log.text.String())
+			}
+			got := ""
+			if err := one.relay.Ready(); err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, c.notReady) || (got == "") != (c.notReady == "") {
+				t.Errorf("%s: Ready returns %q, want %q", c.why, got, c.notReady)
+			}
+			w.stopAll()
+		})
+	}
+}
+
+// TestMistakesEnd: a problem ends when what was missing exists.
+func TestMistakesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, gadgets, namespaces)
+		defer w.srv.Close()
+		do(t, w, "gadgets delete crd")
+		w.config.Selection = relay.Selection{Resources: []string{"gadgets", "widgets"}, Namespaces: []string{"later"}}
+		one := w.start("one")
+		problems := func(want int) func() string {
+			return func() string {
+				if all := one.relay.Status().Problems; len(all) != want {
+					return strings.Join(all, "; ")
+				}
+				return ""
+			}
+		}
+		w.eventually("two problems", problems(2))
+		w.srv.Put(namespaces, "", "later")
+		w.eventually("one problem", problems(1))
+		do(t, w, "gadgets create crd")
+		w.eventually("no problem", problems(0))
+		w.stopAll()
+	})
+}
