@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -178,5 +179,105 @@ func TestMistakesEnd(t *testing.T) {
 		do(t, w, "gadgets create crd")
 		w.eventually("no problem", problems(0))
 		w.stopAll()
+	})
+}
+
+// TestOtherConfiguration: a replica that waits for others says for whom and what to do, once in the log.
+func TestOtherConfiguration(t *testing.T) {
+	for _, c := range []struct {
+		why    string
+		change func(*relay.Config)
+		units  string
+	}{
+		{"another selection", func(c *relay.Config) { c.Selection.LabelSelector = "a=b" }, "2"},
+		{
+			"namespaces of what the other has whole",
+			func(c *relay.Config) { c.Rules = []relay.Rule{{Resource: "widgets", Split: true}} }, "3",
+		},
+		{"another selection that overlaps", func(c *relay.Config) { c.Selection.Resources = []string{"widgets"} }, "1"},
+		{"nothing in common", func(c *relay.Config) { c.Selection.Resources = []string{"planets"} }, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, widgets, gadgets, planets, namespaces)
+			defer w.srv.Close()
+			w.srv.Put(namespaces, "", "x")
+			w.srv.Put(namespaces, "", "y")
+			w.config.Selection.Resources = []string{"widgets", "gadgets"}
+			w.start("old")
+			w.ready("old")
+			log := w.logged()
+			c.change(&w.config)
+			status := w.start("new").relay.Status
+			time.Sleep(10 * lease)
+			synctest.Wait()
+			var want []string
+			if c.units != "" {
+				want = []string{"replicas with another configuration (old) own " + c.units + " of the units of this one: must " +
+					"be restarted with this configuration, or this one have another log.stream and log.prefix"}
+			}
+			if d := cmp.Diff(want, status().Problems); d != "" {
+				t.Errorf("%s: problems -want +got:\n%s", c.why, d)
+			}
+			if n := log.warnings("replicas with another configuration"); n != len(want) {
+				t.Errorf("%s: %d warnings, want %d:\n%s", c.why, n, len(want), log.text.String())
+			}
+			if problems := w.replicas["old"].relay.Status().Problems; len(problems) > 0 {
+				t.Errorf("%s: the replica that owns the units has the problems %q", c.why, problems)
+			}
+			w.stop("old")
+			w.ready("new")
+			if problems := status().Problems; len(problems) > 0 {
+				t.Errorf("%s: after the end of the other: %q", c.why, problems)
+			}
+			w.stop("new")
+		})
+	}
+}
+
+// TestSameID: two replicas with one ID take the units from each other. Both say so, until one ends.
+func TestSameID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		log := w.logged()
+		one := w.start("one")
+		w.ready("one")
+		time.Sleep(time.Second)
+		two := w.start("one")
+		const want = `invalid replica.id "one": another process has it: must be unique`
+		for _, r := range []*replica{one, two} {
+			w.eventually("the problem", func() string {
+				if problems := r.relay.Status().Problems; len(problems) != 1 || problems[0] != want {
+					return fmt.Sprintf("%q, want %q", problems, want)
+				}
+				return ""
+			})
+		}
+		if n := log.warnings("another process has the same ID"); n != 2 {
+			t.Errorf("%d warnings, want one of each:\n%s", n, log.text.String())
+		}
+		one.end()
+		<-one.done
+		w.eventually("no problem", func() string { return strings.Join(two.relay.Status().Problems, "; ") })
+		w.stop("one")
+	})
+}
+
+// TestRestartWithSameID: a replica that is killed and comes back with its ID is no other.
+func TestRestartWithSameID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		w.start("one")
+		w.ready("one")
+		w.kill("one")
+		log := w.logged()
+		w.start("one")
+		w.ready("one")
+		time.Sleep(3 * lease)
+		if n := log.warnings("another process"); n > 0 {
+			t.Errorf("the earlier process counts as another:\n%s", log.text.String())
+		}
+		w.stop("one")
 	})
 }
