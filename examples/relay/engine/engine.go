@@ -165,8 +165,10 @@ type Message struct {
 
 // TailOptions select the messages that Tail yields.
 type TailOptions struct {
-	// Pattern is a subject as the engine has them, with its wildcards. Empty means all messages.
+	// Pattern is a subject as the engine has them, with its wildcards. Empty means those of Units.
 	Pattern string
+	// Units are those whose messages match. None means all messages. One without a namespace has those of all.
+	Units []Unit
 	// All begins with what the log has. Otherwise Tail begins with what is published from now on.
 	All bool
 	// Since begins with what was published since then by the log's clock. Zero means nothing; All is stronger.

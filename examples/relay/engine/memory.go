@@ -159,7 +159,7 @@ func (m *Memory) Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, 
 			m.mu.Lock()
 			var found []Message
 			for _, msg := range m.messages {
-				if msg.Revision > next && !msg.Time.Before(opts.Since) {
+				if msg.Revision > next && !msg.Time.Before(opts.Since) && opts.has(msg.Unit) {
 					found = append(found, msg)
 				}
 			}
@@ -187,6 +187,11 @@ func (m *Memory) Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, 
 			}
 		}
 	}
+}
+
+// has reports whether the messages of a unit match.
+func (o TailOptions) has(u Unit) bool {
+	return len(o.Units) == 0 || slices.Contains(o.Units, u) || slices.Contains(o.Units, u.Whole())
 }
 
 // Expire implements Log.

@@ -122,6 +122,12 @@ func (l *Log) Tail(ctx context.Context, o engine.TailOptions) iter.Seq2[engine.M
 	cfg := jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{or(o.Pattern, l.subjects.messages())}, DeliverPolicy: jetstream.DeliverNewPolicy,
 	}
+	if o.Pattern == "" && len(o.Units) > 0 {
+		cfg.FilterSubjects = nil
+		for _, u := range o.Units {
+			cfg.FilterSubjects = append(cfg.FilterSubjects, l.subjects.messagesOf(u))
+		}
+	}
 	switch {
 	case !o.All && !o.Since.IsZero():
 		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &o.Since
