@@ -197,6 +197,7 @@ func TestCommands(t *testing.T) {
 			"messages since a time", []string{"tail", "robots", "--since", "2020-01-02T03:04:05Z", "--until-end"}, 0,
 			[]string{`added.*/a @`},
 		},
+		{"nothing since a moment ago", []string{"tail", "--since", "1ns", "--until-end"}, 0, []string{`^$`}},
 		{"a time that is none", []string{"tail", "--since", "yesterday"}, 2,
 			[]string{`invalid --since "yesterday": must be a duration such as 5m, or a time such as 2006-01-02T15:04:05Z, in the past`}},
 		{"a time that comes", []string{"tail", "--since", "2999-01-02T03:04:05Z"}, 2, []string{`in the past`}},
