@@ -73,7 +73,8 @@ func explainSyntax(data []byte, err error) error {
 		}
 	}
 	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: yaml: ")
-	return fmt.Errorf("%s: the fields of one level must begin in the same column, and text with : or # be in quotes", text)
+	return fmt.Errorf("%s: the fields of one level must begin in the same column, and text with : or # be in quotes",
+		text)
 }
 
 // mistake returns an error if a node of the file can't be a value of a type, or nil. path is its field.

@@ -36,12 +36,13 @@ func TestMistakesInTheFile(t *testing.T) {
 			`line 3: unknown field "queue.byte": must be one of overflow, bytes`},
 		{
 			"a field in the wrong place", "replica:\n  id: a\n  prefix: k\n",
-			`line 3: unknown field "replica.prefix": must be one of id, lease, grace; is the indentation of log.prefix meant?`,
+			`line 3: unknown field "replica.prefix": must be one of id, lease, grace; is the indentation of ` +
+				"log.prefix meant?",
 		},
 		{
 			"an item without indentation", "rules:\n- {resource: pods, namespaces: [a]}\n",
-			`line 2: unknown field "rules[0].namespaces": must be one of resource, labelSelector, fieldSelector, redact, ` +
-				`unredacted, split; is the indentation of selection.namespaces meant?`,
+			`line 2: unknown field "rules[0].namespaces": must be one of resource, labelSelector, fieldSelector, ` +
+				`redact, unredacted, split; is the indentation of selection.namespaces meant?`,
 		},
 		{"a field twice", "listen: ':1'\nlogLevel: info\nlisten: ':2'\n",
 			"line 3: invalid listen: must be given once, and is in line 1"},

@@ -63,8 +63,8 @@ func TestCompleteDefaults(t *testing.T) {
 
 func TestCompleteRefuses(t *testing.T) {
 	second := metav1.Duration{Duration: time.Second - 1}
-	const urls = "invalid nats.url: must be URLs such as nats://host:4222, separated by commas, with special characters " +
-		"of passwords as %XX"
+	const urls = "invalid nats.url: must be URLs such as nats://host:4222, separated by commas, with special " +
+		"characters of passwords as %XX"
 	for _, test := range []struct {
 		why  string
 		make func(*relay.Config)

@@ -65,8 +65,8 @@ func (m *membership) join(ctx context.Context) {
 
 // ask returns a context for a call of the engine.
 func (m *membership) ask(ctx context.Context) (context.Context, context.CancelFunc) {
-	patience := m.self.Lease / 3
-	return context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v, a third of replica.lease", patience))
+	timeout := m.self.Lease / 3
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v, a third of replica.lease", timeout))
 }
 
 // read returns the members as the engine has them: see observe.
@@ -110,8 +110,8 @@ func (m *membership) problems(take []*Selected, others []engine.Member) (all []s
 	}
 	ids, units := blockers(take, others)
 	if units > 0 {
-		all = append(all, fmt.Sprintf("replicas with another configuration (%s) own %d of the units of this one: must be "+
-			"restarted with this configuration, or this one have another log.stream and log.prefix",
+		all = append(all, fmt.Sprintf("replicas with another configuration (%s) own %d of the units of this one: "+
+			"must be restarted with this configuration, or this one have another log.stream and log.prefix",
 			strings.Join(ids, ", "), units))
 		if !m.blocked {
 			m.logger.Warn(all[len(all)-1])

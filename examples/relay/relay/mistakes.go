@@ -35,8 +35,8 @@ func isMinor(err error) bool {
 	return errors.As(err, &m) && m.minor
 }
 
-// mistakes returns what matches nothing of a cluster, and the rules that never apply. chosen is what is selected of what
-// is served; named are the resources that the names of the rules stand for.
+// mistakes returns what matches nothing of a cluster, and the rules that never apply. chosen is what is selected of
+// what is served; named are the resources that the names of the rules stand for.
 func (s *selector) mistakes(
 	cluster string, served []gvr.Resource, chosen map[schema.GroupResource]gvr.Resource, named []schema.GroupResource,
 ) (all []error) {

@@ -190,10 +190,10 @@ func (r *Relay) Status() engine.Member {
 	return m
 }
 
-// Ready returns nil if the engine accepts messages, something is selected, the replica knows what it should own, and all
-// of that is synced, or is published by another replica that has not released it yet. So a Deployment can replace replicas by those with
-// another configuration, which wait until the others have ended. A cluster whose API server has not answered yet does
-// not count, if another one's has.
+// Ready returns nil if the engine accepts messages, something is selected, the replica knows what it should own, and
+// all of that is synced, or is published by another replica that has not released it yet. So a Deployment can replace
+// replicas by those with another configuration, which wait until the others have ended. A cluster whose API server has
+// not answered yet does not count, if another one's has.
 func (r *Relay) Ready() error {
 	if !r.rounds.settled() {
 		return fmt.Errorf("the replica has not shared its work yet%s", because(r.rounds.lastProblems()))

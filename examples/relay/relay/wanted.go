@@ -72,7 +72,8 @@ func (w *wanted) units() (units []*Selected, problems []error, known bool) {
 	defer w.mu.Unlock()
 	problems = slices.DeleteFunc(slices.Clone(w.found.problems), isMinor)
 	for _, ns := range w.missing {
-		problems = append(problems, fmt.Errorf("cluster %s: selection.namespaces: %q does not exist", w.connection.Name, ns))
+		problems = append(problems, fmt.Errorf("cluster %s: selection.namespaces: %q does not exist",
+			w.connection.Name, ns))
 	}
 	if w.found.down != nil {
 		problems = append(problems, w.found.down)

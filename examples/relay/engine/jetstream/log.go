@@ -153,7 +153,9 @@ func (l *Log) connect(ctx context.Context) error {
 // open finds or creates the stream and the bucket.
 func (l *Log) open(ctx context.Context) error {
 	o := l.options
-	s, err := l.js.Stream(ctx, o.Stream)
+	asked, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	s, err := l.js.Stream(asked, o.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !o.ReadOnly {
 		s, err = l.create(ctx)
 	}

@@ -259,7 +259,8 @@ func TestTailUnits(t *testing.T) {
 	nodes := engine.Unit{Cluster: pods.Cluster, Resource: "nodes"}
 	eachEngine(t, func(t *testing.T, log engine.Log) {
 		publish(t, log, engine.Part{Unit: pods, Messages: []engine.Message{
-			object(engine.Added, "a", "u1", "1"), object(engine.Added, "b", "u2", "2"), object(engine.Added, "c", "u3", "3"),
+			object(engine.Added, "a", "u1", "1"), object(engine.Added, "b", "u2", "2"),
+			object(engine.Added, "c", "u3", "3"),
 			{Unit: pods, Type: engine.Synced, ResourceVersion: "4", ID: "synced"},
 		}})
 		publish(t, log, engine.Part{Unit: nodes, Messages: []engine.Message{
@@ -292,11 +293,11 @@ func TestTailSince(t *testing.T) {
 	eachEngine(t, func(t *testing.T, log engine.Log) {
 		p := engine.Part{Unit: pods}
 		var times []time.Time
-		for _, uid := range []string{"u1", "u2", "u3"} {
+		all := []string{"u1", "u2", "u3"}
+		for i, uid := range all {
 			p.Messages = []engine.Message{object(engine.Added, "a", uid, "1")}
 			p.Revision = publish(t, log, p)
-			all := tail(t, log)
-			times = append(times, all[len(all)-1].Time)
+			times = append(times, tail(t, log)[i].Time)
 		}
 		for _, c := range []struct {
 			why  string
@@ -305,9 +306,9 @@ func TestTailSince(t *testing.T) {
 		}{
 			{"a time is included", engine.TailOptions{Since: times[1], UntilEnd: true}, []string{"u2", "u3"}},
 			{"after a time", engine.TailOptions{Since: times[1].Add(1), UntilEnd: true}, []string{"u3"}},
-			{"before all", engine.TailOptions{Since: times[0].Add(-time.Hour), UntilEnd: true}, []string{"u1", "u2", "u3"}},
+			{"before all", engine.TailOptions{Since: times[0].Add(-time.Hour), UntilEnd: true}, all},
 			{"after all", engine.TailOptions{Since: times[2].Add(time.Hour), UntilEnd: true}, nil},
-			{"all is stronger", engine.TailOptions{Since: times[1], All: true, UntilEnd: true}, []string{"u1", "u2", "u3"}},
+			{"all is stronger", engine.TailOptions{Since: times[1], All: true, UntilEnd: true}, all},
 		} {
 			var got []string
 			for _, m := range collect(t, log.Tail(t.Context(), c.opts)) {

@@ -64,8 +64,8 @@ func (l *Log) overlap(ctx context.Context, err error) error {
 	}
 	for _, subject := range []string{l.subjects.messages(), l.subjects.positions(engine.Unit{})} {
 		if other, e := l.js.StreamNameBySubject(ctx, subject); e == nil {
-			return fmt.Errorf("invalid log.prefix %q: must be another (--prefix), or log.stream be %q (--stream), which "+
-				"has the subjects %s already: %w", l.options.Prefix, other, subject, err)
+			return fmt.Errorf("invalid log.prefix %q: must be another (--prefix), or log.stream be %q (--stream), "+
+				"which has the subjects %s already: %w", l.options.Prefix, other, subject, err)
 		}
 	}
 	return fmt.Errorf("invalid log.prefix %q: must be another (--prefix): %w", l.options.Prefix, err)
