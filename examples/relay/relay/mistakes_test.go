@@ -221,7 +221,8 @@ func TestOtherConfiguration(t *testing.T) {
 			var want []string
 			if c.units != "" {
 				want = []string{"replicas with another configuration (old) own " + c.units + " of the units of this " +
-					"one: must be restarted with this configuration, or this one have another log.stream and log.prefix"}
+					"one: must be restarted with this configuration, or this one have another log.stream and " +
+					"log.prefix"}
 			}
 			if d := cmp.Diff(want, status().Problems); d != "" {
 				t.Errorf("%s: problems -want +got:\n%s", c.why, d)
