@@ -94,7 +94,7 @@ users: [{name: c, user: {}}]}`), 0o600); err != nil {
 			want: `line 1: unknown field "copies": must be one of .*; is the indentation of log.copies meant\?`},
 		{why: "a tab", yaml: "log:\n\tcopies: 3\n", status: 2,
 			want: `line 2: invalid tab: must be indented with spaces`},
-		{why: "a context that does not exist", args: []string{"--context", "prodd"}, status: 1,
+		{why: "a context that does not exist", args: []string{"--context", "prodd", "--nats", "nats://127.0.0.1:1"}, status: 1,
 			want: `invalid context "prodd": must be one of the kubeconfig: gvrwatch-devserver$`},
 		{why: "a kubeconfig that does not exist", args: []string{"--kubeconfig", "no/such/file"}, status: 1,
 			want: `the kubeconfig can't be used: stat no/such/file: no such file`},

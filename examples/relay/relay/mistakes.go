@@ -61,6 +61,14 @@ func (s *selector) mistakes(
 	for _, c := range s.patterns.Categories {
 		match(c, follow.Selection{Categories: []string{c}})
 	}
+	everything := follow.Selection{Resources: []string{"*"}, NoDefaultExclude: true}
+	for _, e := range s.patterns.Exclude {
+		but := everything
+		but.Exclude = []string{e}
+		if len(matching(but, served)) == len(matching(everything, served)) {
+			add(true, "selection: exclude %q matches none of the %d resource types of the server", e, len(served))
+		}
+	}
 	switch {
 	case len(chosen) > 0:
 		for _, name := range idle {

@@ -93,6 +93,11 @@ func TestMistakes(t *testing.T) {
 			warning:   `selection: \"*.exmple.com\" matches none of the 5 resource types`,
 		},
 		{
+			why:       "one exclusion of two",
+			selection: relay.Selection{Resources: []string{"*"}, Exclude: []string{"planets", "gadgetts"}},
+			warning:   `selection: exclude \"gadgetts\" matches none of the 5 resource types`,
+		},
+		{
 			why:       "a category that nothing is in",
 			selection: relay.Selection{Resources: []string{"widgets"}, Categories: []string{"al"}},
 			warning:   `selection: \"al\" matches none of the 5 resource types`,
