@@ -110,7 +110,7 @@ users: [{name: c, user: {}}]}`), 0o600); err != nil {
 		{
 			why: "a user without permissions", status: 1,
 			args: []string{"--nats", "nats://relay:right@" + denied.Addr().String()},
-			want: `open stream .*Permissions Violation for Publish to "\$JS.API.STREAM.INFO.S\d+": the user must have`,
+			want: `open stream .*Permissions Violation for Publish to "\$JS.API.STREAM.INFO.S\d+": the user must be permitted`,
 		},
 		{why: "the scheme of something else", args: []string{"--nats", "http://127.0.0.1:8222"}, status: 2,
 			want: `invalid nats.url: must be URLs such as nats://host:4222`},

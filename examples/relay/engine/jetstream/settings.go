@@ -84,7 +84,7 @@ const (
 func remedied(err error) error {
 	for cause, remedy := range map[error]string{
 		nats.ErrSecureConnWanted:                   "the server has no TLS: nats.url must be nats://",
-		nats.ErrPermissionViolation:                "the user must have the permissions that the README names",
+		nats.ErrPermissionViolation:                "the user must be permitted to use JetStream and the stream",
 		nats.ErrAuthorization:                      "see nats.credentials, or the user and the password in nats.url",
 		nats.ErrNoResponders:                       noJetStream,
 		jetstream.ErrJetStreamNotEnabled:           noJetStream,
@@ -120,10 +120,10 @@ const noJetStream = "the server must have JetStream (nats-server -js), and the a
 func hosts(list string) string {
 	var all []string
 	for text := range strings.SplitSeq(list, ",") {
-		if !strings.Contains(text, "://") {
+		if text = strings.TrimSpace(text); !strings.Contains(text, "://") {
 			text = "nats://" + text
 		}
-		if u, err := url.Parse(strings.TrimSpace(text)); err == nil {
+		if u, err := url.Parse(text); err == nil {
 			all = append(all, u.Host)
 		}
 	}
