@@ -91,7 +91,7 @@ func newRoot(out, errOut io.Writer) *cobra.Command {
 			if printConfig {
 				return printYAML(out, cfg)
 			}
-			if !dev { // before NATS is there
+			if len(cfg.Clusters) > 0 { // what is wrong with them shows before NATS is there
 				if _, err := relay.ConnectAll(cfg.Clusters); err != nil {
 					return failure{err}
 				}
