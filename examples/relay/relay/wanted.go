@@ -268,7 +268,7 @@ func (w *wanted) say(problems []error) {
 	var now []string
 	for _, err := range problems {
 		if now = append(now, err.Error()); !slices.Contains(w.said, err.Error()) {
-			w.logger.Warn("the configuration is not what the cluster serves", "err", err)
+			w.logger.Warn("the configuration does not fit the cluster", "err", err)
 		}
 	}
 	w.said = now
