@@ -134,7 +134,8 @@ func announce(logger *slog.Logger, cfg *relay.Config, access string) {
 func sameLog(cmd *cobra.Command) string {
 	var text strings.Builder
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if slices.Contains([]string{"config", "nats", "creds", "ca", "cert", "key", "dir", "stream"}, f.Name) {
+		names := []string{"config", "nats", "creds", "ca", "cert", "key", "dir", "stream", "prefix"}
+		if slices.Contains(names, f.Name) {
 			value := f.Value.String()
 			if f.Name == "nats" {
 				value = redactURLs(value)

@@ -176,11 +176,16 @@ type Message struct {
 
 // TailOptions select the messages that Tail yields.
 type TailOptions struct {
-	// Pattern is a subject as the engine has them, with its wildcards. Empty means all messages.
+	// Pattern is a subject as the engine has them, with its wildcards. Empty means those of Units.
 	Pattern string
+	// Units are those whose messages match. None means all messages. One without a namespace has those of all.
+	Units []Unit
 	// All begins with what the log has. Otherwise Tail begins with what is published from now on.
 	All bool
-	// UntilEnd ends the sequence with what the log has at the start, instead of waiting for more.
+	// Since begins with what was published since then by the log's clock. Zero means nothing; All is stronger.
+	Since time.Time
+	// UntilEnd ends the sequence with what the log has at the start, instead of waiting for more. Without Since it
+	// implies All.
 	UntilEnd bool
 }
 

@@ -49,8 +49,8 @@ type Selection struct {
 
 // Rule is for one resource.
 type Rule struct {
-	// Resource is a name or a pattern, as in Selection. The first rule that matches a resource is its rule. A name
-	// that no resource has is a problem in the status.
+	// Resource is a name or a pattern, as in Selection. The first rule that matches a resource is its rule. A rule
+	// that matches nothing, or only what earlier rules match, is a problem in the status.
 	Resource      string `json:"resource"`
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`

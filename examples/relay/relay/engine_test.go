@@ -252,8 +252,9 @@ func TestNotReady(t *testing.T) {
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, widgets)
+				w := newWorld(t, widgets, gadgets)
 				defer w.srv.Close()
+				w.config.Selection.Resources = []string{"widgets"}
 				refusing(w)
 				notReady := func() string {
 					if err := w.replicas["idle"].relay.Ready(); err != nil {
@@ -264,7 +265,7 @@ func TestNotReady(t *testing.T) {
 				w.start("owner")
 				w.srv.Put(widgets, "ns", "a")
 				w.converged()
-				w.config.Selection.Resources = []string{"planets"} // another configuration: it has nothing to do
+				w.config.Selection.Resources = []string{"gadgets"} // of which there are none
 				w.start("idle")
 				w.eventually("idle", notReady)
 				time.Sleep(2 * lease)

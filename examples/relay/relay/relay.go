@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -198,14 +199,17 @@ func (r *Relay) Status() engine.Member {
 	return m
 }
 
-// Ready returns nil if the engine accepts messages, as far as this replica and the others know, the replica knows what
-// it should own, and all of that is synced and not behind by more than a lease, or is published by another replica that
-// has not released it yet. So a Deployment can replace replicas by those with
-// another configuration, which wait until the others have ended. A cluster whose API server has not answered yet does
-// not count, if another one's has.
+// Ready returns nil if the engine accepts messages, as far as this replica and the others know, something is selected,
+// the replica knows what it should own, and all of that is synced and not behind by more than a lease, or is published
+// by another replica that has not released it yet. So a Deployment can replace replicas by those with another
+// configuration, which wait until the others have ended. A cluster whose API server has not answered yet does not
+// count, if another one's has.
 func (r *Relay) Ready() error {
 	if !r.rounds.settled() {
-		return errors.New("the replica has not shared its work yet")
+		return fmt.Errorf("the replica has not shared its work yet%s", because(r.rounds.lastProblems()))
+	}
+	if wanted, problems, _ := wantedUnits(r.wanted); len(wanted) == 0 && len(problems) > 0 {
+		return fmt.Errorf("nothing is published%s", because(problems))
 	}
 	m := r.Status() // not before: a round may end in between, and what it takes must be seen
 	if err := r.publisher.problem(); err != nil {
@@ -229,6 +233,13 @@ func (r *Relay) Ready() error {
 		}
 	}
 	return nil
+}
+
+func because(problems []string) string {
+	if len(problems) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(problems, "; ")
 }
 
 // Healthy reports whether Run makes progress. An engine or an API server that is down does not make it unhealthy.

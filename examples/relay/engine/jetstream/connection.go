@@ -21,9 +21,10 @@ import (
 type connection struct {
 	conn    *nats.Conn
 	js      jetstream.JetStream
-	probe   string       // a subject of the stream to which nothing is published
-	failed  chan error   // has a value when the connection is closed for good
-	refused atomic.Value // the last refusal of the server that is no answer to a request
+	leader  nats.JetStreamContext // asks the leader of a stream, also where it has allow_direct
+	probe   string                // a subject of the stream to which nothing is published
+	failed  chan error            // has a value when the connection is closed for good
+	refused atomic.Value          // the last refusal of the server that is no answer to a request
 }
 
 // refusal is an error that the server has sent without a request.
@@ -50,7 +51,7 @@ func connect(ctx context.Context, o Options) (*connection, error) {
 			o.Logger.Info("connected to NATS again", "server", conn.ConnectedAddr())
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			o.Logger.Warn("NATS has refused something", "err", err)
+			o.Logger.Warn("NATS reports an error", "err", err)
 			c.refused.Store(refusal{err, time.Now()})
 		}),
 		nats.ClosedHandler(func(conn *nats.Conn) {
@@ -59,8 +60,9 @@ func connect(ctx context.Context, o Options) (*connection, error) {
 		}),
 	}
 	to := o.Connection
+	at := " at " + hosts(to.URL)
 	if to.Dir != "" {
-		to.URL = dialerURL
+		to.URL, at = dialerURL, ""
 		opts = append(opts, (&dialer{dir: to.Dir}).options()...)
 	}
 	if to.Credentials != "" {
@@ -80,19 +82,23 @@ func connect(ctx context.Context, o Options) (*connection, error) {
 		mayStart := errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) ||
 			errors.Is(err, errNoServer) && !o.ReadOnly
 		if !mayStart {
-			return nil, fmt.Errorf("connect to NATS: %w", err)
+			return nil, fmt.Errorf("connect to NATS%s: %w", at, err)
 		}
 		if !logged {
-			o.Logger.Warn("no NATS server answers; trying again", "err", err)
+			o.Logger.Warn("no NATS server answers; trying again", "servers", hosts(to.URL), "err", err)
 		}
 		select {
 		case <-time.After(min(time.Second, o.Lease/5)):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("connect to NATS: %w", err)
+			return nil, fmt.Errorf("connect to NATS%s: %w", at, err)
 		}
 	}
 	var err error
 	c.js, err = jetstream.New(c.conn, jetstream.WithDefaultTimeout(answer), jetstream.WithPublishAsyncTimeout(answer))
+	if err != nil {
+		return nil, err
+	}
+	c.leader, err = c.conn.JetStream()
 	return c, err
 }
 
@@ -106,8 +112,8 @@ func (c *connection) cause(ctx context.Context, began time.Time, err error) erro
 	if answered && !incomplete || ctx.Err() != nil {
 		return err
 	}
-	if r, ok := c.refused.Load().(refusal); ok && !r.at.Before(began) {
-		return fmt.Errorf("%w: %w", r.err, err)
+	if denied := c.denied(began, err); denied != err {
+		return denied
 	}
 	if !c.conn.IsConnected() {
 		return fmt.Errorf("no NATS server answers: %w", err)
@@ -118,6 +124,14 @@ func (c *connection) cause(ctx context.Context, began time.Time, err error) erro
 	if incomplete {
 		return fmt.Errorf("NATS can't store a batch, as a rule because its disk is full (its log says why; it "+
 			"may have to start again when there is space): %w", err)
+	}
+	return err
+}
+
+// denied adds to an error of a request that began at a time what the server has denied since: it does not answer that.
+func (c *connection) denied(began time.Time, err error) error {
+	if r, ok := c.refused.Load().(refusal); ok && !r.at.Before(began) {
+		return fmt.Errorf("%w: %w", r.err, err)
 	}
 	return err
 }

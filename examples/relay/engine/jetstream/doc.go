@@ -26,6 +26,15 @@
 // A message whose subject and headers have more than 4 KiB is refused before it is sent: NATS would end the connection
 // for good.
 //
+// # Direct gets
+//
+// The stream has allow_direct: any server with a copy answers a request for the last message of a subject
+// ($JS.API.DIRECT.GET.STREAM.SUBJECT), so that readers of single objects do not load the leader. Such an answer may be
+// older than what was acknowledged. Log does not use it: it asks the leader ($JS.API.STREAM.MSG.GET.STREAM). A stream
+// without allow_direct is used as it is.
+//
+// # The embedded server
+//
 // The embedded server has one process at a time, which holds the lock of its folder. Its address and token, which
 // change with each start, are in a file there. Clients read it each time they connect, and send the token only while
 // the lock is held. When the process ends, another one that shares the folder runs the server. A process that is

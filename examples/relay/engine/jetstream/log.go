@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -77,15 +76,16 @@ func Connect(ctx context.Context, o Options) (*Log, error) {
 	}
 	c, err := connect(ctx, o)
 	if err != nil {
-		return nil, err
+		return nil, remedied(err)
 	}
 	l := &Log{
 		options: o, subjects: subjects{prefix: o.Prefix}, connection: c, js: c.js,
-		reader: reader{js: c.js, stream: o.Stream},
+		reader: reader{js: c.js, leader: c.leader, stream: o.Stream},
 	}
+	began := time.Now()
 	if err := l.open(ctx); err != nil {
 		l.Close()
-		return nil, err
+		return nil, remedied(c.denied(began, err))
 	}
 	return l, nil
 }
@@ -93,7 +93,9 @@ func Connect(ctx context.Context, o Options) (*Log, error) {
 // open finds or creates the stream and the bucket.
 func (l *Log) open(ctx context.Context) error {
 	o := l.options
-	s, err := l.js.Stream(ctx, o.Stream)
+	asked, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	s, err := l.js.Stream(asked, o.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !o.ReadOnly {
 		s, err = l.create(ctx)
 	}
@@ -101,7 +103,7 @@ func (l *Log) open(ctx context.Context) error {
 		return fmt.Errorf("there is no stream %q: a relay creates it when it starts", o.Stream)
 	}
 	if err != nil {
-		return fmt.Errorf("open stream %q: %w", o.Stream, err)
+		return fmt.Errorf("open stream %q: %w", o.Stream, l.overlap(ctx, err))
 	}
 	cfg := s.CachedInfo().Config
 	if problem := unsuitable(cfg, o.Prefix); problem != "" {
@@ -110,6 +112,9 @@ func (l *Log) open(ctx context.Context) error {
 	l.messageBytes = int(cfg.MaxMsgSize)
 	if l.atomic = cfg.AllowAtomicPublish; !l.atomic && !o.ReadOnly {
 		o.Logger.Warn("no atomic batches: messages may be published twice after a failure", "stream", o.Stream)
+	}
+	if differences := l.options.Create.differences(cfg); differences != "" && !o.ReadOnly {
+		o.Logger.Warn("the stream exists, and keeps its settings", "stream", o.Stream, "differences", differences)
 	}
 	if l.members, err = l.bucket(ctx, o.Stream+"-members"); err != nil {
 		return fmt.Errorf("open the bucket of the members: %w", err)
@@ -146,37 +151,13 @@ func (l *Log) create(ctx context.Context) (jetstream.Stream, error) {
 		Name: o.Stream, Subjects: []string{l.subjects.messages(), l.subjects.positions(engine.Unit{})},
 		Storage: jetstream.FileStorage, MaxMsgsPerSubject: int64(o.Create.History), MaxBytes: o.Create.MaxBytes,
 		Discard: jetstream.DiscardNew, Replicas: o.Create.Copies, Duplicates: 2 * time.Minute,
-		AllowAtomicPublish: !o.Create.NoAtomic,
+		AllowAtomicPublish: !o.Create.NoAtomic, AllowDirect: true,
 	}
 	s, err := l.js.CreateStream(ctx, cfg)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another replica was faster
 		return l.js.Stream(ctx, o.Stream)
 	}
 	return s, err
-}
-
-// unsuitable says why a stream can't keep the promises of an engine.Log. It is empty if it can.
-func unsuitable(cfg jetstream.StreamConfig, prefix string) string {
-	subjects := strings.Join(cfg.Subjects, " ")
-	switch {
-	case !strings.Contains(subjects, prefix+".>") || !strings.Contains(subjects, prefix+"-position.>"):
-		return fmt.Sprintf("its subjects are %q: must include %[2]s.> and %[2]s-position.>", subjects, prefix)
-	case cfg.MaxAge > 0:
-		return fmt.Sprintf("max_age is %v, which removes the last states of objects: must be 0", cfg.MaxAge)
-	case cfg.Discard != jetstream.DiscardNew && (cfg.MaxBytes > 0 || cfg.MaxMsgs > 0):
-		return "it discards old messages when it is full: discard must be new"
-	case cfg.AllowDirect && cfg.Replicas > 1:
-		return "allow_direct lets a copy answer that lags behind: must be false"
-	case cfg.Discard == jetstream.DiscardNew && cfg.DiscardNewPerSubject:
-		return "it takes no more messages of a subject: discard_new_per_subject must be false"
-	case cfg.Storage != jetstream.FileStorage:
-		return "it loses everything when a server restarts: storage must be file"
-	case cfg.NoAck:
-		return "it does not acknowledge messages: no_ack must be false"
-	case cfg.Retention != jetstream.LimitsPolicy:
-		return fmt.Sprintf("retention is %s: must be limits", cfg.Retention)
-	}
-	return ""
 }
 
 // Close closes the connection.

@@ -3,7 +3,6 @@ package jetstream
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"net/url"
@@ -17,17 +16,12 @@ import (
 
 // Position implements engine.Log.
 func (l *Log) Position(ctx context.Context, u engine.Unit) (engine.Entry, error) {
-	s, err := l.js.Stream(ctx, l.options.Stream)
-	if err != nil {
-		return engine.Entry{}, err
-	}
-	// The leader answers, because the stream has not AllowDirect. Others may lag behind.
-	m, err := s.GetLastMsgForSubject(ctx, l.subjects.position(u))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return engine.Entry{}, nil
-	}
+	m, err := l.reader.newest(ctx, l.subjects.position(u))
 	if err != nil {
 		return engine.Entry{}, fmt.Errorf("read the position of %s: %w", u, err)
+	}
+	if m == nil {
+		return engine.Entry{}, nil
 	}
 	e := engine.Entry{Unit: u, Revision: m.Sequence}
 	if err := json.Unmarshal(m.Data, &e.Position); err != nil {
@@ -130,7 +124,16 @@ func (l *Log) Tail(ctx context.Context, o engine.TailOptions) iter.Seq2[engine.M
 	cfg := jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{or(o.Pattern, l.subjects.messages())}, DeliverPolicy: jetstream.DeliverNewPolicy,
 	}
-	if o.All || o.UntilEnd {
+	if o.Pattern == "" && len(o.Units) > 0 {
+		cfg.FilterSubjects = nil
+		for _, u := range o.Units {
+			cfg.FilterSubjects = append(cfg.FilterSubjects, l.subjects.messagesOf(u))
+		}
+	}
+	switch {
+	case !o.All && !o.Since.IsZero():
+		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &o.Since
+	case o.All || o.UntilEnd:
 		cfg.DeliverPolicy = jetstream.DeliverAllPolicy
 	}
 	return func(yield func(engine.Message, error) bool) {

@@ -17,8 +17,13 @@ import (
 // silence is how long a reader waits for a message that the server has.
 const silence = 10 * time.Second
 
-// readAhead is how many messages a reader asks for at once.
-const readAhead = 2000
+// pull is how readers ask for messages. In a cluster the first request to a consumer that was made on another server
+// may be lost, because the server of the connection does not know it yet. Then there is no heartbeat, and after two the
+// client asks again.
+var pull = []jetstream.PullMessagesOpt{
+	jetstream.PullMaxMessages(2000), jetstream.PullHeartbeat(500 * time.Millisecond),
+	jetstream.WithMessagesErrOnMissingHeartbeat(false),
+}
 
 // received is a message with its place in the stream.
 type received struct {
@@ -40,6 +45,7 @@ func receivedOf(m jetstream.Msg) (received, *jetstream.MsgMetadata, error) {
 // reader reads a stream.
 type reader struct {
 	js     jetstream.JetStream
+	leader nats.JetStreamManager
 	stream string
 }
 
@@ -64,6 +70,18 @@ func (r reader) hasRoom(ctx context.Context) error {
 			r.stream, i.State.Bytes, most)
 	}
 	return nil
+}
+
+// newest returns the last message that matches, or nil. The leader of the stream answers: a copy may lag behind, and
+// Stream.GetLastMsgForSubject asks any of them where allow_direct is set.
+func (r reader) newest(ctx context.Context, filter string) (*nats.RawStreamMsg, error) {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	m, err := r.leader.GetLastMsg(r.stream, filter, nats.Context(ctx))
+	if errors.Is(err, nats.ErrMsgNotFound) {
+		return nil, nil
+	}
+	return m, err
 }
 
 // last returns the last message of each subject that matches, in the order of the stream.
@@ -115,11 +133,8 @@ func (r reader) readLast(
 			err = fmt.Errorf("read stream %q: %w", r.stream, cmp.Or(context.Cause(ctx), err))
 		}
 	}()
-	newest, err := s.GetLastMsgForSubject(ctx, filter) // of the leader: see Position
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, nil
-	}
-	if err != nil {
+	newest, err := r.newest(ctx, filter)
+	if err != nil || newest == nil {
 		return 0, err
 	}
 	// Not an ordered consumer: after a lost connection, that goes on with all messages.
@@ -135,7 +150,7 @@ func (r reader) readLast(
 		defer cancel()
 		_ = s.DeleteConsumer(end, c.CachedInfo().Name) // or the server does, later
 	}()
-	messages, err := c.Messages(jetstream.PullMaxMessages(readAhead))
+	messages, err := c.Messages(pull...)
 	if err != nil {
 		return 0, err
 	}
@@ -176,11 +191,8 @@ func (r reader) readMissing(
 			err = fmt.Errorf("read stream %q: %w", r.stream, err)
 		}
 	}()
-	newest, err := s.GetLastMsgForSubject(ctx, filter)
-	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && newest.Sequence <= read {
-		return nil
-	}
-	if err != nil {
+	newest, err := r.newest(ctx, filter)
+	if err != nil || newest == nil || newest.Sequence <= read {
 		return err
 	}
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
@@ -191,11 +203,8 @@ func (r reader) readMissing(
 		if known(subject) {
 			continue
 		}
-		m, err := s.GetLastMsgForSubject(ctx, subject)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			continue
-		}
-		if err == nil {
+		m, err := r.newest(ctx, subject)
+		if err == nil && m != nil {
 			err = f(received{m.Subject, m.Header, m.Data, m.Sequence, m.Time})
 		}
 		if err != nil {
@@ -220,7 +229,7 @@ func (r reader) consume(ctx context.Context, cfg jetstream.OrderedConsumerConfig
 		if end && c.CachedInfo().NumPending == 0 {
 			return
 		}
-		messages, err := c.Messages(jetstream.PullMaxMessages(readAhead))
+		messages, err := c.Messages(pull...)
 		if err != nil {
 			fail(err)
 			return
