@@ -226,6 +226,9 @@ users: [{name: c, user: {}}]}`), 0o600); err != nil {
 			status, out, _ := command(t, append([]string{"status"}, args...)...)
 			return status == 0 && strings.Contains(out, "customresourcedefinitions")
 		})
+		if !strings.Contains(p.errOut.String(), " --prefix legal --stream LEGAL") {
+			t.Errorf("the commands for another shell have not the flags of the log:\n%s", &p.errOut)
+		}
 		if strings.Contains(p.errOut.String(), "level=WARN") {
 			t.Errorf("a warning:\n%s", &p.errOut)
 		}
