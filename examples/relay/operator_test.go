@@ -94,7 +94,8 @@ users: [{name: c, user: {}}]}`), 0o600); err != nil {
 			want: `line 1: unknown field "copies": must be one of .*; is the indentation of log.copies meant\?`},
 		{why: "a tab", yaml: "log:\n\tcopies: 3\n", status: 2,
 			want: `line 2: invalid tab: must be indented with spaces`},
-		{why: "a context that does not exist", args: []string{"--context", "prodd", "--nats", "nats://127.0.0.1:1"}, status: 1,
+		{why: "a context that does not exist", status: 1,
+			args: []string{"--context", "prodd", "--nats", "nats://127.0.0.1:1"},
 			want: `invalid context "prodd": must be one of the kubeconfig: gvrwatch-devserver$`},
 		{why: "a kubeconfig that does not exist", args: []string{"--kubeconfig", "no/such/file"}, status: 1,
 			want: `the kubeconfig can't be used: stat no/such/file: no such file`},
@@ -110,7 +111,7 @@ users: [{name: c, user: {}}]}`), 0o600); err != nil {
 		{
 			why: "a user without permissions", status: 1,
 			args: []string{"--nats", "nats://relay:right@" + denied.Addr().String()},
-			want: `open stream .*Permissions Violation for Publish to "\$JS.API.STREAM.INFO.S\d+": the user must be permitted`,
+			want: `open stream .*Permissions Violation for Publish to "\$JS.API.STREAM.INFO.S\d+": the user must be`,
 		},
 		{why: "the scheme of something else", args: []string{"--nats", "http://127.0.0.1:8222"}, status: 2,
 			want: `invalid nats.url: must be URLs such as nats://host:4222`},
@@ -225,6 +226,9 @@ users: [{name: c, user: {}}]}`), 0o600); err != nil {
 			status, out, _ := command(t, append([]string{"status"}, args...)...)
 			return status == 0 && strings.Contains(out, "customresourcedefinitions")
 		})
+		if !strings.Contains(p.errOut.String(), " --prefix legal --stream LEGAL") {
+			t.Errorf("the commands for another shell have not the flags of the log:\n%s", &p.errOut)
+		}
 		if strings.Contains(p.errOut.String(), "level=WARN") {
 			t.Errorf("a warning:\n%s", &p.errOut)
 		}
