@@ -5,20 +5,33 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ohler55/ojg/jp"
+
+	"github.com/gvrwatch/gvrwatch/examples/internal/secrets"
 )
 
 // redacted replaces values. It is valid base64, so that clients with types can decode a Secret.
 const redacted = "REDACTED"
 
-// Redaction replaces values of objects by "REDACTED". It also replaces the annotation of kubectl apply, and removes
-// managedFields: both may repeat values. Nil does nothing.
-type Redaction struct{ paths []jp.Expr }
+// Redaction replaces values of objects by "REDACTED". It also replaces annotations that may repeat values
+// ([secrets.MayRepeat]), and removes managedFields. It takes memory in proportion to the object, and time in proportion
+// to the object and the paths, whatever the object's depth. Nil does nothing.
+type Redaction struct {
+	// selectors are those of all paths, one path after the other, each with a nil at its end.
+	selectors []jp.Frag
+	begins    []int    // indices of the first selector of each path
+	texts     []string // the paths
+	secret    bool     // hide what secrets.Hide does
+}
 
 // ParseRedaction returns a Redaction of the values that the JSONPaths match, such as "$.spec.users[*].password". An
 // object or array that matches is replaced as a whole. Each path applies to the object as it was. It returns nil if
 // there are no paths.
+//
+// A filter compares one element with constants and with other values in the element: it has no "$" or "..", at most one
+// of its operands stands for several values, and a regular expression in it is a constant.
 func ParseRedaction(paths []string) (*Redaction, error) {
 	var r *Redaction
 	for _, text := range paths {
@@ -29,10 +42,14 @@ func ParseRedaction(paths []string) (*Redaction, error) {
 		if len(path) == 0 || !selects(path[len(path)-1]) {
 			return nil, fmt.Errorf("parse a redaction: invalid path %q: must end with what to replace", text)
 		}
-		if r == nil {
-			r = &Redaction{paths: []jp.Expr{jp.R().C("metadata").C("annotations").C(lastApplied)}}
+		if problem := checkFilters(path); problem != "" {
+			return nil, fmt.Errorf("parse a redaction: invalid path %q: %s", text, problem)
 		}
-		r.paths = append(r.paths, path)
+		if r == nil {
+			r = &Redaction{}
+		}
+		r.texts, r.begins = append(r.texts, text), append(r.begins, len(r.selectors))
+		r.selectors = append(append(r.selectors, path...), nil)
 	}
 	return r, nil
 }
@@ -46,16 +63,23 @@ func selects(f jp.Frag) bool {
 	return false
 }
 
-// SecretRedaction returns the Redaction of the data of Secrets, and of what other replaces.
+// SecretRedaction returns the Redaction of what [secrets.Hide] hides, and of what other replaces.
 func SecretRedaction(other *Redaction) *Redaction {
-	r, err := ParseRedaction([]string{"$.data[*]", "$.stringData[*]"})
-	if err != nil {
-		panic(err) // constants
-	}
+	r := Redaction{secret: true}
 	if other != nil {
-		r.paths = append(r.paths, other.paths...)
+		r = *other
+		r.secret = true
 	}
-	return r
+	return &r
+}
+
+// String returns a text that differs where what is replaced may differ. It is empty for nil.
+func (r *Redaction) String() string {
+	if r == nil {
+		return ""
+	}
+	const rules = 2 // 1 knew one annotation, and no allow-list for Secrets
+	return fmt.Sprintf("%d %v %q", rules, r.secret, r.texts)
 }
 
 var errRedact = errors.New("the object cannot be redacted")
@@ -77,16 +101,24 @@ func (r *Redaction) apply(object []byte) (out []byte, err error) {
 	if d.Decode(&exact) != nil || exact == nil {
 		return nil, errRedact
 	}
-	original := withNumbers(exact)
-	for _, path := range r.paths {
-		for _, at := range path.Locate(original, 0) {
-			if !replace(exact, at) {
-				return nil, errRedact
-			}
+	if len(r.begins) > 0 {
+		active := make([]bool, len(r.selectors))
+		for _, i := range r.begins {
+			active[i] = true
 		}
+		r.replace(withNumbers(exact), exact, active)
+	}
+	if r.secret {
+		exact = secrets.Hide(exact, func(string, any) any { return redacted })
 	}
 	if metadata, ok := exact["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
+		annotations, _ := metadata["annotations"].(map[string]any)
+		for name, value := range annotations {
+			if text, ok := value.(string); value != nil && (!ok || secrets.MayRepeat(name, text)) {
+				annotations[name] = redacted
+			}
+		}
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -95,6 +127,59 @@ func (r *Redaction) apply(object []byte) (out []byte, err error) {
 		return nil, errRedact
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// replace replaces what the active selectors lead to within a value. It goes through a value once for all paths,
+// because a list of what a recursive path matches can be much larger than the object. original is what selectors see of
+// exact.
+func (r *Redaction) replace(original, exact any, active []bool) {
+	everywhere := make([]bool, len(active)) // active within each value of this one
+	chosen := map[jp.Frag][]int{}           // by key or index: what is active next
+	for i, f := range r.selectors {
+		if !active[i] {
+			continue
+		}
+		switch f.(type) {
+		case jp.Root, jp.At, jp.Bracket:
+			active[i+1] = true
+		case jp.Descent:
+			active[i+1], everywhere[i] = true, true
+		default:
+			for _, found := range (jp.Expr{f}).Locate(original, 0) {
+				chosen[found[0]] = append(chosen[found[0]], i+1)
+			}
+		}
+	}
+	switch exact := exact.(type) {
+	case map[string]any:
+		for key, value := range original.(map[string]any) {
+			exact[key] = r.replaced(value, exact[key], everywhere, chosen[jp.Child(key)])
+		}
+	case []any:
+		for i, value := range original.([]any) {
+			exact[i] = r.replaced(value, exact[i], everywhere, chosen[jp.Nth(i)])
+		}
+	}
+}
+
+// replaced returns what replaces a value that selectors have chosen, or that is around what is replaced.
+func (r *Redaction) replaced(original, exact any, everywhere []bool, chosen []int) any {
+	for _, i := range chosen {
+		if r.selectors[i] == nil {
+			return redacted
+		}
+	}
+	switch original.(type) {
+	case map[string]any, []any:
+		active := slices.Clone(everywhere)
+		for _, i := range chosen {
+			active[i] = true
+		}
+		if slices.Contains(active, true) {
+			r.replace(original, exact, active)
+		}
+	}
+	return exact
 }
 
 // withNumbers returns a copy with numbers that filters of paths can compare. They may lose digits.
@@ -120,39 +205,4 @@ func withNumbers(v any) any {
 		return f
 	}
 	return v
-}
-
-// replace replaces a value. It returns false if there is none, unless something around it is replaced.
-func replace(node any, at jp.Expr) bool {
-	for i, f := range at {
-		if node == redacted {
-			return true
-		}
-		last := i == len(at)-1
-		switch f := f.(type) {
-		case jp.Root, jp.At, jp.Bracket:
-			continue
-		case jp.Child:
-			m, ok := node.(map[string]any)
-			if !ok {
-				return false
-			}
-			if node = m[string(f)]; last {
-				m[string(f)] = redacted
-				return true
-			}
-		case jp.Nth:
-			list, ok := node.([]any)
-			if !ok || int(f) < 0 || int(f) >= len(list) {
-				return false
-			}
-			if node = list[f]; last {
-				list[f] = redacted
-				return true
-			}
-		default:
-			return false
-		}
-	}
-	return false
 }
