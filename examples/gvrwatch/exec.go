@@ -42,6 +42,8 @@ func (o *execFlags) check() error {
 	switch {
 	case o.workers < 1 && o.command != "":
 		return fmt.Errorf("--exec-workers=%d: must be at least 1", o.workers)
+	case o.workers > 1000:
+		return fmt.Errorf("--exec-workers=%d: must be at most 1000, as many events as may wait", o.workers)
 	case o.retries < 0:
 		return fmt.Errorf("--exec-retries=%d: must not be negative", o.retries)
 	case o.maxTime < 0:
