@@ -29,8 +29,8 @@ func addRow(t *screen.Table, cells ...string) error {
 }
 
 // printMessage writes a text for people to stderr, as one line even if an error in it has several. Each call is one
-// Write, because several Streams share stderr. Much of a text comes from servers: of a word at most 1 KiB is printed, as
-// of an error, and of the text 16 KiB.
+// Write, because several Streams share stderr. Much of a text comes from servers: of a word at most 1 KiB is printed,
+// as of an error, and of the text 16 KiB.
 func printMessage(stderr io.Writer, format string, args ...any) {
 	words := strings.Fields(fmt.Sprintf(format, args...))
 	for i, w := range words {

@@ -4,8 +4,8 @@ package size
 const mostSteps = 8 << 20
 
 // TooDeep reports whether client-go (util/jsonpath) would take more than about 200 MB of memory to evaluate a JSONPath
-// with n recursive descents (..) on a value that was decoded from JSON. It copies each result once for each level above,
-// and each further descent begins at each result of the one before.
+// with n recursive descents (..) on a value that was decoded from JSON. It copies each result once for each level
+// above, and each further descent begins at each result of the one before.
 func TooDeep(v any, n int) bool { return n > 0 && steps(v, 0, n) > mostSteps }
 
 func steps(v any, depth, n int) (count float64) {

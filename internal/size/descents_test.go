@@ -32,8 +32,8 @@ func TestTooDeep(t *testing.T) {
 		{"as large as etcd permits", "{..name}", list(100_000, `{"name":"abc"}`), false},
 		{"the same for two descents", "{..name..name}", list(100_000, `{"name":"abc"}`), false},
 		{"a long text", "{..a}", `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, false},
-		{"a long text in a deep object", "{..a..a}", strings.Repeat(`{"a":`, 10) + `"` + strings.Repeat("x", 1<<20) + `"` +
-			strings.Repeat(`}`, 10), true},
+		{"a long text in a deep object", "{..a..a}",
+			strings.Repeat(`{"a":`, 10) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat(`}`, 10), true},
 		{"a filter with a descent", "{..a[?(@..b)]}", nested(4000), true},
 		{"a text beyond the limit", "{..a}", `{"a":"` + strings.Repeat("x", 16<<20) + `"}`, true},
 	} {

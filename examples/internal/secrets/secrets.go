@@ -17,10 +17,10 @@ var (
 	}
 )
 
-// Hide returns a copy of a Secret in which hide has replaced everything but apiVersion, kind, type, immutable, metadata,
-// and the keys of data and stringData. Of metadata it keeps what API servers define, without managedFields, and of
-// annotations only the keys: whoever applies a Secret may keep a copy of it there. hide gets the path of the field that
-// a value is in, such as "data". Null stays, because it hides nothing.
+// Hide returns a copy of a Secret in which hide has replaced everything but apiVersion, kind, type, immutable,
+// metadata, and the keys of data and stringData. Of metadata it keeps what API servers define, without managedFields,
+// and of annotations only the keys: whoever applies a Secret may keep a copy of it there. hide gets the path of the
+// field that a value is in, such as "data". Null stays, because it hides nothing.
 func Hide(secret map[string]any, hide func(field string, value any) any) map[string]any {
 	return hideIn("", secret, hide)
 }

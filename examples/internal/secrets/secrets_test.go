@@ -11,7 +11,8 @@ import (
 
 func TestHide(t *testing.T) {
 	for _, c := range []struct{ why, secret, want string }{
-		{"what a Secret has", `{"apiVersion":"v1","kind":"Secret","type":"Opaque","immutable":true,"data":{"a":"x","b":null}}`,
+		{"what a Secret has",
+			`{"apiVersion":"v1","kind":"Secret","type":"Opaque","immutable":true,"data":{"a":"x","b":null}}`,
 			`{"apiVersion":"v1","kind":"Secret","type":"Opaque","immutable":true,"data":{"a":"data","b":null}}`},
 		{"data that is no map", `{"data":"x","stringData":[{"a":"x"}]}`, `{"data":"data","stringData":"stringData"}`},
 		{"maps in data", `{"data":{"a":{"b":"x"}}}`, `{"data":{"a":"data"}}`},

@@ -77,8 +77,9 @@ func TestRedact(t *testing.T) {
 				`"stringData":{"p":"REDACTED"},"type":"Opaque"}`},
 		{why: "annotations in which programs keep a copy, and what looks like one", paths: paths("$.a"),
 			rest: `"a":"SECRET","metadata":{"name":"s","uid":"u","annotations":{"b":"plain [text]",` +
-				`"banzaicloud.com/last-applied":"SECRET","kapp.k14s.io/original":"SECRET","j":" {\"a\":\"SECRET\"}\n",` +
-				`"kapp.k14s.io/original-diff":"SECRET","l":"[\"SECRET\"]","objectset.rio.cattle.io/applied":"SECRET",` +
+				`"banzaicloud.com/last-applied":"SECRET","kapp.k14s.io/original":"SECRET",` +
+				`"j":" {\"a\":\"SECRET\"}\n","kapp.k14s.io/original-diff":"SECRET","l":"[\"SECRET\"]",` +
+				`"objectset.rio.cattle.io/applied":"SECRET",` +
 				`"g":"H4sISECRET","z":"UEsDSECRET","o":{"a":"SECRET"}}}`,
 			want: `{"a":"REDACTED","metadata":{"annotations":{"b":"plain [text]",` +
 				`"banzaicloud.com/last-applied":"REDACTED","g":"REDACTED","j":"REDACTED",` +

@@ -267,7 +267,8 @@ func BenchmarkProtobufMaps(b *testing.B) {
 // TestProtobufOfInvalidUTF8: texts of protobuf metadata are kept as they are, as client-go does. SECURITY.md says so.
 func TestProtobufOfInvalidUTF8(t *testing.T) {
 	const invalid = "\xff\xc3("
-	event := decodetest.EventToProtobuf([]byte(`{"type":"ADDED","object":{"metadata":{"name":"QQQ","labels":{"QQQ":"QQQ"}}}}`))
+	const object = `{"metadata":{"name":"QQQ","labels":{"QQQ":"QQQ"}}}`
+	event := decodetest.EventToProtobuf([]byte(`{"type":"ADDED","object":` + object + `}`))
 	event = bytes.ReplaceAll(event, []byte("QQQ"), []byte(invalid))
 	p := decode.NewProtobuf()
 	if err := (protobufComparison{p}).event(event); err != nil {

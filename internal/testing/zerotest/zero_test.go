@@ -232,7 +232,8 @@ func made(t *testing.T) []any {
 	disk, err := file.Open(filepath.Join(t.TempDir(), "checkpoint"))
 	must(err)
 	t.Cleanup(func() { disk.Close() })
-	tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, &checkpoint.Options{Cluster: checkpoint.Cluster{UID: "u"}})
+	here := checkpoint.Cluster{UID: "u"}
+	tracker, err := checkpoint.NewTracker(&checkpoint.Memory{}, &checkpoint.Options{Cluster: here})
 	must(err)
 	t.Cleanup(func() { tracker.Close() })
 	watcher := informer.Watch(t.Context(), newStream())
@@ -241,8 +242,8 @@ func made(t *testing.T) []any {
 	must(err)
 	sequence, ready := newStream().With(stream.Run{}), condition.MustParse("condition=Ready")
 	return []any{
-		newStream(), sequence, merged, followed, connection, connection.Resolver(), objects, source, disk, tracker, watcher,
-		informer.NewListerWatcher(newStream()), &event, &ready, srv,
+		newStream(), sequence, merged, followed, connection, connection.Resolver(), objects, source, disk, tracker,
+		watcher, informer.NewListerWatcher(newStream()), &event, &ready, srv,
 	}
 }
 

@@ -256,7 +256,8 @@ func TestBytes(t *testing.T) {
 	} {
 		release := filepath.Join(t.TempDir(), "release")
 		r := start(t, execute.Options{
-			Command: `while [ ! -e "` + release + `" ]; do sleep 0.01; done`, Workers: 1, Out: &output{}, ErrOut: &output{},
+			Command: `while [ ! -e "` + release + `" ]; do sleep 0.01; done`,
+			Workers: 1, Out: &output{}, ErrOut: &output{},
 		})
 		document := make([]byte, c.size)
 		accepted := 0

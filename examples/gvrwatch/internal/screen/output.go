@@ -149,9 +149,9 @@ func (s *sink) hasEnded() bool {
 // mostMarks is how many characters without a width may follow one another. Alphabets have up to about six.
 const mostMarks = 8
 
-// AppendEscaped appends s with each character that is neither printable nor in keep as a JSON escape, such as \u001b. Of
-// characters without a width, which are in the cell of the one before, it also escapes those beyond the eighth: without
-// that they pass every cut.
+// AppendEscaped appends s with each character that is neither printable nor in keep as a JSON escape, such as \u001b.
+// Of characters without a width, which are in the cell of the one before, it also escapes those beyond the eighth:
+// without that they pass every cut.
 func AppendEscaped(to []byte, s, keep string) []byte {
 	marks := 0
 	for {
