@@ -10,6 +10,7 @@ import (
 	"github.com/ohler55/ojg/jp"
 
 	"github.com/gvrwatch/gvrwatch/examples/internal/secrets"
+	"github.com/gvrwatch/gvrwatch/internal/size"
 )
 
 // redacted replaces values. It is valid base64, so that clients with types can decode a Secret.
@@ -17,7 +18,8 @@ const redacted = "REDACTED"
 
 // Redaction replaces values of objects by "REDACTED". It also replaces annotations that may repeat values
 // ([secrets.MayRepeat]), and removes managedFields. It takes memory in proportion to the object, and time in proportion
-// to the object and the paths, whatever the object's depth. Nil does nothing.
+// to the object and the paths, whatever the object's depth. An object that takes more than 64 MiB of memory cannot be
+// redacted, nor one with a list of more than 262,144 elements of which a path selects a slice. Nil does nothing.
 type Redaction struct {
 	// selectors are those of all paths, one path after the other, each with a nil at its end.
 	selectors []jp.Frag
@@ -82,6 +84,9 @@ func (r *Redaction) String() string {
 	return fmt.Sprintf("%d %v %q", rules, r.secret, r.texts)
 }
 
+// mostMemory bounds the memory of an object by the estimate of package size. A redaction takes about six times that.
+const mostMemory = 64 << 20
+
 var errRedact = errors.New("the object cannot be redacted")
 
 // apply returns the JSON of the redacted object. It is always encoded again: if a key is repeated, only the last value
@@ -91,10 +96,13 @@ func (r *Redaction) apply(object []byte) (out []byte, err error) {
 		return object, nil
 	}
 	defer func() {
-		if recover() != nil { // a path or jp is wrong
+		if recover() != nil { // a path or jp is wrong, or a list too long
 			out, err = nil, errRedact
 		}
 	}()
+	if size.OfJSON(object) > mostMemory {
+		return nil, errRedact
+	}
 	var exact map[string]any
 	d := json.NewDecoder(bytes.NewReader(object))
 	d.UseNumber()
@@ -133,49 +141,74 @@ func (r *Redaction) apply(object []byte) (out []byte, err error) {
 // because a list of what a recursive path matches can be much larger than the object. original is what selectors see of
 // exact.
 func (r *Redaction) replace(original, exact any, active []bool) {
-	everywhere := make([]bool, len(active)) // active within each value of this one
-	chosen := map[jp.Frag][]int{}           // by key or index: what is active next
+	next := choice{everywhere: make([]bool, len(active)), some: map[jp.Frag][]int{}}
 	for i, f := range r.selectors {
 		if !active[i] {
 			continue
 		}
-		switch f.(type) {
+		switch f := f.(type) {
 		case jp.Root, jp.At, jp.Bracket:
 			active[i+1] = true
 		case jp.Descent:
-			active[i+1], everywhere[i] = true, true
+			active[i+1], next.everywhere[i] = true, true
+		case jp.Wildcard:
+			next.everywhere[i+1] = true
+		case *jp.Filter:
+			next.filters = append(next.filters, i)
 		default:
+			list, _ := original.([]any)
+			if _, isSlice := f.(jp.Slice); isSlice && len(list) > mostListed {
+				panic(errRedact)
+			}
 			for _, found := range (jp.Expr{f}).Locate(original, 0) {
-				chosen[found[0]] = append(chosen[found[0]], i+1)
+				next.some[found[0]] = append(next.some[found[0]], i+1)
 			}
 		}
 	}
 	switch exact := exact.(type) {
 	case map[string]any:
 		for key, value := range original.(map[string]any) {
-			exact[key] = r.replaced(value, exact[key], everywhere, chosen[jp.Child(key)])
+			exact[key] = r.replaced(jp.Child(key), value, exact[key], next)
 		}
 	case []any:
 		for i, value := range original.([]any) {
-			exact[i] = r.replaced(value, exact[i], everywhere, chosen[jp.Nth(i)])
+			exact[i] = r.replaced(jp.Nth(i), value, exact[i], next)
 		}
 	}
 }
 
-// replaced returns what replaces a value that selectors have chosen, or that is around what is replaced.
-func (r *Redaction) replaced(original, exact any, everywhere []bool, chosen []int) any {
-	for _, i := range chosen {
-		if r.selectors[i] == nil {
+// mostListed is how long a list may be of which a path selects a slice.
+const mostListed = 1 << 18
+
+// choice says which selectors are active in the values of an object or list.
+type choice struct {
+	everywhere []bool            // in each
+	filters    []int             // in those that match, what follows the filter
+	some       map[jp.Frag][]int // in those with a key or index
+}
+
+// replaced returns what replaces a value: "REDACTED" if it is at the end of a path, or else the value, in which others
+// have been replaced.
+func (r *Redaction) replaced(at jp.Frag, original, exact any, next choice) any {
+	active := slices.Clone(next.everywhere)
+	for _, i := range next.some[at] {
+		active[i] = true
+	}
+	for _, i := range next.filters {
+		if !active[i+1] && r.selectors[i].(*jp.Filter).Match(original) {
+			active[i+1] = true
+		}
+	}
+	some := false
+	for i, yes := range active {
+		if yes && r.selectors[i] == nil {
 			return redacted
 		}
+		some = some || yes
 	}
 	switch original.(type) {
 	case map[string]any, []any:
-		active := slices.Clone(everywhere)
-		for _, i := range chosen {
-			active[i] = true
-		}
-		if slices.Contains(active, true) {
+		if some {
 			r.replace(original, exact, active)
 		}
 	}

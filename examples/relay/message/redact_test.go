@@ -138,6 +138,8 @@ func TestRedactionIsBounded(t *testing.T) {
 		{"nested lists", "$..[0]..[0]", strings.Repeat("[", 9900) + `"SECRET"` + strings.Repeat("]", 9900)},
 		{"a recursive filter", "$..[?(@.a.a)]..a", nested("a", 9900)},
 		{"a wide list", "$.x[*][*]", wide},
+		{"a list as long as API servers accept", "$.x[*]", "[" + strings.Repeat("1,", 3<<18) + "1]"},
+		{"a recursive path through it", "$..x[-1]", "[" + strings.Repeat("1,", 3<<18) + "1]"},
 		{"each way through a wide list", "$..[*]..[*]", wide},
 		{"a filter of each element", "$..[?(@[*]=='SECRET')][0:4]", wide},
 	} {
@@ -160,6 +162,35 @@ func TestRedactionIsBounded(t *testing.T) {
 		const most = 400 // bytes that are ever allocated for each of the object, in two trees and the walk
 		if n := int(after.TotalAlloc-before.TotalAlloc) / len(in); n > most {
 			t.Errorf("%s: %d bytes were allocated for each byte of the object, want at most %d", test.why, n, most)
+		}
+	}
+}
+
+// TestRedactionFails: an object that takes too much memory is reduced to what identifies it.
+func TestRedactionFails(t *testing.T) {
+	for _, test := range []struct{ why, path, value string }{
+		{"an object that takes over 64 MiB", "$.none", "[" + strings.Repeat("{},", 1<<20) + "{}]"},
+		{"a slice of a long list", "$.x[0:]", "[" + strings.Repeat("1,", 1<<18) + "1]"},
+	} {
+		r, err := message.ParseRedaction([]string{test.path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := `{"metadata":{"name":"s","uid":"u","labels":{"a":"SECRET"}},"x":` + test.value + `}`
+		encoded, err := encoder(1<<24).Encode(core, object(stream.Added, "7", in), 1, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := message.Decode(encoded.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&message.Truncation{RedactionFailed: true}, got.Object.Truncated); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", test.why, diff)
+		}
+		const want = `"metadata":{"name":"s","uid":"u","resourceVersion":"7"}}`
+		if !strings.HasSuffix(string(got.Data), want) || strings.Contains(string(got.Data), "SECRET") {
+			t.Errorf("%s: got %.300s", test.why, got.Data)
 		}
 	}
 }
