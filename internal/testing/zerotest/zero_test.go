@@ -182,9 +182,9 @@ func TestZeroValues(t *testing.T) {
 				c.method(name, reflect.New(types[name]), i, 1)
 			}
 		}
-		for i := range made(t) {
-			for method := range reflect.TypeOf(made(t)[i]).NumMethod() {
-				receiver := reflect.ValueOf(made(t)[i])
+		for i, one := range made(t) {
+			for method := range reflect.TypeOf(one).NumMethod() {
+				receiver := reflect.ValueOf(made(t)[i]) // no call before has changed it
 				c.method(nameOf(receiver.Type().Elem()), receiver, method, 1)
 			}
 		}
