@@ -54,9 +54,10 @@ type Rule struct {
 	Resource      string `json:"resource"`
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
-	// Redact are JSONPaths of values to replace by "REDACTED", such as "$.spec.containers[*].env[*].value". If there
-	// are any, the annotation of kubectl apply is replaced and managedFields left out, too: both may repeat values.
-	// Other annotations may do so, and are published.
+	// Redact are JSONPaths of values to replace by "REDACTED", such as "$.spec.containers[*].env[*].value":
+	// see message.ParseRedaction. If there are any, managedFields are left out, because they may repeat values, and
+	// annotations are replaced in which kubectl apply, kapp, Rancher or Banzai Cloud keep a copy of the object, or that
+	// have an object or a list in JSON, gzip or zip. Other annotations may repeat values, too, and are published.
 	Redact []string `json:"redact,omitempty"`
 	// Unredacted publishes the data of Secrets, which are redacted without it.
 	Unredacted bool `json:"unredacted,omitempty"`

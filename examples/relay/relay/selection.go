@@ -158,11 +158,10 @@ func (s *selector) selected(c *Connection, uid string, r gvr.Resource, named []s
 	if found.config.LabelSelector != "" {
 		made.Options.LabelSelector = found.config.LabelSelector
 	}
-	hidden := r.GroupResource() == secrets && !found.config.Unredacted
-	if hidden {
+	if r.GroupResource() == secrets && !found.config.Unredacted {
 		made.redaction = message.SecretRedaction(found.redaction)
 	}
-	made.scope = hash(uid, made.Options.LabelSelector, made.Options.FieldSelector, found.config.Redact, hidden)
+	made.scope = hash(uid, made.Options.LabelSelector, made.Options.FieldSelector, made.redaction.String())
 	return made
 }
 
