@@ -55,7 +55,7 @@ type Log interface {
 	// other error it is unknown whether the call was successful: the caller repeats it, or reads the position.
 	Publish(ctx context.Context, parts []Part) ([]uint64, error)
 	// Objects returns the last message of each object of a unit, deleted ones too, and no others. It has all that was
-	// published before, and may have what is published meanwhile. Without data, Message.Data is nil.
+	// published before, and may have what is published meanwhile. Without data, Message.Data and Message.ID are empty.
 	Objects(ctx context.Context, u Unit, data bool) ([]Message, error)
 	// Tail yields the messages that match, in the order of the log, and waits for more.
 	Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, error]

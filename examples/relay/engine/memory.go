@@ -150,7 +150,7 @@ func (m *Memory) Objects(_ context.Context, u Unit, data bool) ([]Message, error
 			continue
 		}
 		if !data {
-			msg.Data = nil
+			msg.Data, msg.ID = nil, ""
 		}
 		last[object{msg.Unit, msg.UID}] = msg
 	}

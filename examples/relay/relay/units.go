@@ -222,6 +222,7 @@ func (u *units) resume(ctx context.Context, s *Selected, c *claim) (checkpoint.P
 	if err != nil {
 		return p, fmt.Errorf("read the objects in the log: %w", err)
 	}
+	p.Objects = make([]checkpoint.Object, 0, len(messages))
 	for _, m := range messages {
 		if m.Type == engine.Deleted {
 			continue

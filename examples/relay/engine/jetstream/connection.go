@@ -131,7 +131,7 @@ func (c *connection) cause(ctx context.Context, began time.Time, err error) erro
 // denied adds to an error of a request that began at a time what the server has denied since: it does not answer that.
 func (c *connection) denied(began time.Time, err error) error {
 	if r, ok := c.refused.Load().(refusal); ok && !r.at.Before(began) {
-		return fmt.Errorf("%w: %w", r.err, err)
+		return fmt.Errorf("%w: %w", err, r.err)
 	}
 	return err
 }

@@ -159,7 +159,7 @@ func TestPublishAndRead(t *testing.T) {
 			t.Errorf("the last states: -want +got:\n%s", diff)
 		}
 		for i := range last {
-			last[i].Data = nil
+			last[i].Data, last[i].ID = nil, ""
 		}
 		if diff := cmp.Diff(last, objects(t, log, pods, false), ignorePlace); diff != "" {
 			t.Errorf("without data: -want +got:\n%s", diff)

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,19 +33,52 @@ func (l *Log) Position(ctx context.Context, u engine.Unit) (engine.Entry, error)
 
 // Positions implements engine.Log.
 func (l *Log) Positions(ctx context.Context, r engine.Unit) ([]engine.Entry, error) {
-	return last(ctx, l.reader, l.subjects.positions(r), true, func(m received) (e engine.Entry, err error) {
-		e.Revision = m.sequence
-		if e.Unit, _, err = l.subjects.parse(m.subject); err == nil {
-			err = json.Unmarshal(m.data, &e.Position)
-		}
-		return e, err
+	return last(ctx, l.reader, l.subjects.positions(r), true, kind[engine.Entry]{
+		subject:  func(e engine.Entry) string { return l.subjects.position(e.Unit) },
+		revision: func(e engine.Entry) uint64 { return e.Revision },
+		decode: func(m received) (e engine.Entry, err error) {
+			e.Revision = m.sequence
+			if e.Unit, _, err = l.subjects.parse(m.subject); err == nil {
+				err = json.Unmarshal(m.data, &e.Position)
+			}
+			return e, err
+		},
 	})
 }
 
 // Objects implements engine.Log.
 func (l *Log) Objects(ctx context.Context, u engine.Unit, data bool) ([]engine.Message, error) {
-	all, err := last(ctx, l.reader, l.subjects.messagesOf(u), data, l.decode)
+	decode := l.decode
+	if !data {
+		decode = l.decodeCompact(u)
+	}
+	all, err := last(ctx, l.reader, l.subjects.messagesOf(u), data, kind[engine.Message]{
+		subject:  func(m engine.Message) string { return l.subjects.message(&m) },
+		revision: func(m engine.Message) uint64 { return m.Revision },
+		decode:   decode,
+	})
 	return slices.DeleteFunc(all, func(m engine.Message) bool { return m.UID == "" }), err
+}
+
+// decodeCompact returns a function that decodes messages of a resource without their data and IDs, and keeps none of
+// the memory of a message.
+func (l *Log) decodeCompact(u engine.Unit) func(received) (engine.Message, error) {
+	texts := map[string]string{}
+	shared := func(s string) string {
+		if _, known := texts[s]; !known {
+			s = strings.Clone(s)
+			texts[s] = s
+		}
+		return texts[s]
+	}
+	return func(m received) (engine.Message, error) {
+		out, err := l.decode(m)
+		out.Unit.Cluster, out.Unit.Group, out.Unit.Resource = u.Cluster, u.Group, u.Resource
+		out.Unit.Namespace, out.Type = shared(out.Unit.Namespace), engine.Type(shared(string(out.Type)))
+		out.Name, out.UID = strings.Clone(out.Name), strings.Clone(out.UID)
+		out.ResourceVersion, out.ID = strings.Clone(out.ResourceVersion), ""
+		return out, err
+	}
 }
 
 // Expire implements engine.Log.

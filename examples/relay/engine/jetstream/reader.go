@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -84,45 +84,59 @@ func (r reader) newest(ctx context.Context, filter string) (*nats.RawStreamMsg, 
 	return m, err
 }
 
-// last returns the last message of each subject that matches, in the order of the stream.
-func last[T any](
-	ctx context.Context, r reader, filter string, data bool, decode func(received) (T, error),
-) ([]T, error) {
+// kind says how values are read from messages.
+type kind[T any] struct {
+	decode   func(received) (T, error)
+	subject  func(T) string
+	revision func(T) uint64
+}
+
+// last returns the last message of each subject that matches, in the order of the stream. It keeps nothing else of them:
+// there may be hundreds of thousands.
+func last[T any](ctx context.Context, r reader, filter string, data bool, k kind[T]) ([]T, error) {
 	s, err := r.js.Stream(ctx, r.stream)
 	if err != nil {
 		return nil, err
 	}
-	type decoded struct {
-		sequence uint64
-		value    T
-	}
-	found := map[string]decoded{}
+	var all []T
 	add := func(m received) error {
 		if !data {
 			m.data = nil
 		}
-		value, err := decode(m)
-		found[m.subject] = decoded{m.sequence, value}
+		value, err := k.decode(m)
+		all = append(all, value)
 		return err
 	}
 	read, err := r.readLast(ctx, s, filter, data, add)
-	if err == nil {
-		known := func(subject string) bool { _, ok := found[subject]; return ok }
-		err = r.readMissing(ctx, s, filter, read, known, add)
-	}
 	if err != nil {
 		return nil, err
 	}
-	var all []T
-	for _, d := range slices.SortedFunc(maps.Values(found), func(a, b decoded) int {
-		return cmp.Compare(a.sequence, b.sequence)
-	}) {
-		all = append(all, d.value)
+	if n := len(all) - 1; n > 0 { // the only one that may be newer than another one of its subject
+		subject := k.subject(all[n])
+		older := func(v T) bool { return k.subject(v) == subject && k.revision(v) < k.revision(all[n]) }
+		if i := slices.IndexFunc(all, older); i >= 0 {
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	known := sync.OnceValue(func() map[string]bool {
+		subjects := map[string]bool{}
+		for _, v := range all {
+			subjects[k.subject(v)] = true
+		}
+		return subjects
+	})
+	before := len(all)
+	if err := r.readMissing(ctx, s, filter, read, func(subject string) bool { return known()[subject] }, add); err != nil {
+		return nil, err
+	}
+	if len(all) > before {
+		slices.SortFunc(all, func(a, b T) int { return cmp.Compare(k.revision(a), k.revision(b)) })
 	}
 	return all, nil
 }
 
-// readLast calls f with the last message of each subject that matches, and with newer ones. It returns the sequence of
+// readLast calls f with the last message of each subject that matches, in the order of the stream; the last call may be
+// with a newer message of a subject that it has had. It returns the sequence of
 // the last message that it has read. It may miss a subject whose message was removed before it was read, because newer
 // ones came: the last of these may be behind the returned sequence.
 func (r reader) readLast(
