@@ -116,9 +116,10 @@ func reportOf(members []engine.Member, entries []engine.Entry) report {
 			Unit: e.Unit, Epoch: p.Epoch, ResourceVersion: p.ResourceVersion, Synced: p.ResourceVersion != "",
 		}
 		owner, known := byID[p.Owner]
-		switch i := slices.IndexFunc(owner.Units, func(u engine.UnitStatus) bool { return u.Unit == e.Unit }); {
-		case i >= 0:
-			rows[e.Unit] = row{owner.Units[i], owner.ID, owner.Age}
+		described := slices.Concat(owner.Units, owner.Waiting)
+		switch i := slices.IndexFunc(described, func(u engine.UnitStatus) bool { return u.Unit == e.Unit }); {
+		case i >= 0: // in Waiting while it is being taken
+			rows[e.Unit] = row{described[i], owner.ID, owner.Age}
 		case known: // it has just taken the unit, or has more than a report describes
 			rows[e.Unit] = row{status, owner.ID, owner.Age}
 		case p.Owner != "":

@@ -99,7 +99,7 @@ func (l *Log) Expire(ctx context.Context, before time.Time) error {
 		return err
 	}
 	for subject, sequence := range old {
-		if err := l.purge(ctx, s, subject, sequence); err != nil {
+		if err := purge(ctx, s, subject, sequence); err != nil {
 			return err
 		}
 	}
@@ -135,7 +135,7 @@ func (l *Log) expirePositions(ctx context.Context, s jetstream.Stream, before ti
 		synced, skipped := &engine.Message{Unit: u}, &engine.Message{Unit: u, Type: engine.Skipped}
 		// The position is the last: without it, the others would not be found again.
 		for _, subject := range []string{l.subjects.message(synced), l.subjects.message(skipped), subject} {
-			if err := l.purge(ctx, s, subject, sequence); err != nil {
+			if err := purge(ctx, s, subject, sequence); err != nil {
 				return err
 			}
 		}
@@ -145,10 +145,10 @@ func (l *Log) expirePositions(ctx context.Context, s jetstream.Stream, before ti
 
 // purge removes the messages of a subject up to a sequence. What was published since stays: an object may come back
 // when etcd is restored, and a unit may be taken.
-func (l *Log) purge(ctx context.Context, s jetstream.Stream, subject string, upTo uint64) error {
+func purge(ctx context.Context, s jetstream.Stream, subject string, upTo uint64) error {
 	err := s.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1))
 	if err != nil {
-		return fmt.Errorf("purge stream %q: %w", l.options.Stream, err)
+		return fmt.Errorf("purge stream %q: %w", s.CachedInfo().Config.Name, err)
 	}
 	return nil
 }

@@ -20,8 +20,10 @@ const silence = 10 * time.Second
 // pull is how readers ask for messages. In a cluster the first request to a consumer that was made on another server
 // may be lost, because the server of the connection does not know it yet. Then there is no heartbeat, and after two the
 // client asks again.
+//
+// More messages at once would delay the answers to other requests of the connection: a slow one would seem dead.
 var pull = []jetstream.PullMessagesOpt{
-	jetstream.PullMaxMessages(2000), jetstream.PullHeartbeat(500 * time.Millisecond),
+	jetstream.PullMaxMessages(256), jetstream.PullHeartbeat(500 * time.Millisecond),
 	jetstream.WithMessagesErrOnMissingHeartbeat(false),
 }
 
@@ -91,8 +93,8 @@ type kind[T any] struct {
 	revision func(T) uint64
 }
 
-// last returns the last message of each subject that matches, in the order of the stream. It keeps nothing else of them:
-// there may be hundreds of thousands.
+// last returns the last message of each subject that matches, in the order of the stream. It keeps nothing else of
+// them: there may be hundreds of thousands.
 func last[T any](ctx context.Context, r reader, filter string, data bool, k kind[T]) ([]T, error) {
 	s, err := r.js.Stream(ctx, r.stream)
 	if err != nil {
@@ -126,7 +128,8 @@ func last[T any](ctx context.Context, r reader, filter string, data bool, k kind
 		return subjects
 	})
 	before := len(all)
-	if err := r.readMissing(ctx, s, filter, read, func(subject string) bool { return known()[subject] }, add); err != nil {
+	isKnown := func(subject string) bool { return known()[subject] }
+	if err := r.readMissing(ctx, s, filter, read, isKnown, add); err != nil {
 		return nil, err
 	}
 	if len(all) > before {
