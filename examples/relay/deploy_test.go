@@ -23,9 +23,12 @@ import (
 )
 
 // manifests returns the documents of deploy/relay.yaml.
-func manifests(t *testing.T) [][]byte {
+func manifests(t *testing.T) [][]byte { return documentsOf(t, "deploy/relay.yaml") }
+
+// documentsOf returns the documents of a YAML file.
+func documentsOf(t *testing.T, file string) [][]byte {
 	t.Helper()
-	data, err := os.ReadFile("deploy/relay.yaml")
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

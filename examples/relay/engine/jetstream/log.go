@@ -104,6 +104,10 @@ func (l *Log) connect(ctx context.Context) error {
 			o.Logger.Info("connected to NATS again", "server", c.ConnectedAddr())
 		}),
 	}
+	if !o.ReadOnly {
+		// Not _INBOX, to which others may subscribe: a consumer of theirs could deliver to what they see there.
+		opts = append(opts, nats.CustomInboxPrefix("_INBOX_gvrwatch-relay"))
+	}
 	to := o.Connection
 	if to.Credentials != "" {
 		opts = append(opts, nats.UserCredentials(to.Credentials))
