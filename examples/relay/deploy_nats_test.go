@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"maps"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -475,6 +477,46 @@ func (s *natsServer) tailAcross(log *jetstream.Log) {
 
 // direct is used where the stream has allow_direct.
 const direct = "$JS.API.DIRECT.GET.K8S.>"
+
+// TestDeployedSecrets: the configuration of the relay names files of Secrets that certificates.yaml makes, and a server
+// that the servers' certificate names.
+func TestDeployedSecrets(t *testing.T) {
+	d, a := readDeployed(t), newAuthority(t)
+	pod := d.deployment.Spec.Template.Spec
+	mounted := map[string]string{} // the folder of each file in a Secret
+	for _, v := range pod.Volumes {
+		if v.Secret == nil {
+			continue
+		}
+		for _, m := range pod.Containers[0].VolumeMounts {
+			if m.Name == v.Name {
+				mounted[m.MountPath] = a.dirs[v.Secret.SecretName]
+			}
+		}
+	}
+	of := d.config.NATS
+	for _, file := range []string{of.CA, of.Certificate, of.Key} {
+		if _, err := os.Stat(filepath.Join(mounted[filepath.Dir(file)], filepath.Base(file))); err != nil {
+			t.Errorf("%s is in no Secret: %v", file, err)
+		}
+	}
+	u, err := url.Parse(of.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Scheme != "tls" {
+		t.Errorf("nats.url is %q: must begin with tls", of.URL)
+	}
+	values := readChartValues(t)
+	server, err := tls.LoadX509KeyPair(filepath.Join(a.dirs[values.Config.NATS.TLS.SecretName], "tls.crt"),
+		filepath.Join(a.dirs[values.Config.NATS.TLS.SecretName], "tls.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Leaf.VerifyHostname(u.Hostname()); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestDeployedRelay: with the permissions of its user, the relay can do all that it does, and it has no others.
 func TestDeployedRelay(t *testing.T) {
