@@ -19,9 +19,9 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/relay/relay"
 )
 
-// TestConsumer runs consumer/consumer.mjs on what a relay publishes, both with the permissions of deploy/nats-values.yaml,
-// while the connection is lost and the relay is restarted. The consumer ends with the objects that the API server has.
-// .ci/soak runs it: it installs a package of npm.
+// TestConsumer runs consumer/consumer.mjs on what a relay publishes, both with the permissions of
+// deploy/nats-values.yaml, while the connection is lost and the relay is restarted. The consumer ends with the objects
+// that the API server has. .ci/soak runs it: it installs a package of npm.
 func TestConsumer(t *testing.T) {
 	if os.Getenv("GVRWATCH_NPM") == "" {
 		t.Skip("needs node, npm and GVRWATCH_NPM=1: it installs a package")
@@ -138,7 +138,9 @@ func TestConsumer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "last event", func() bool { return strings.Contains(out.String(), "factory/last "+o.GetResourceVersion()) })
+	await(t, "last event", func() bool {
+		return strings.Contains(out.String(), "factory/last "+o.GetResourceVersion())
+	})
 	if err := node.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

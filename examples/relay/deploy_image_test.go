@@ -70,8 +70,8 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// TestImage does what the first stage of the Dockerfile says in a clone, as there may be no builder of images here: what
-// it copies is enough, and what it builds is static and stripped. The image runs it as a user who is not root.
+// TestImage does what the first stage of the Dockerfile says in a clone, as there may be no builder of images here:
+// what it copies is enough, and what it builds is static and stripped. The image runs it as a user who is not root.
 func TestImage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it compiles the relay")

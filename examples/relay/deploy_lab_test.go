@@ -93,7 +93,8 @@ func TestLabRole(t *testing.T) {
 	}
 	d := readDeployed(t)
 	at := []string{"--dir", filepath.Join(t.TempDir(), "relay"), "--kubeconfig", kubeconfig(t, cfg)}
-	p := startProgram(t, append(at, "--listen", "127.0.0.1:0", "-r", strings.Join(d.config.Selection.Resources, ","))...)
+	selected := strings.Join(d.config.Selection.Resources, ",")
+	p := startProgram(t, append(at, "--listen", "127.0.0.1:0", "-r", selected)...)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(&p.errOut)

@@ -23,8 +23,8 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// gather returns the series of a relay that has units of Pods in two namespaces, and has published messages of all kinds,
-// as "name{label=value,...} value".
+// gather returns the series of a relay that has units of Pods in two namespaces, and has published messages of all
+// kinds, as "name{label=value,...} value".
 func gather(t *testing.T, cfg relay.Config) []string {
 	t.Helper()
 	m := newMetrics(&cfg, &running{})
@@ -89,7 +89,8 @@ func gather(t *testing.T, cfg relay.Config) []string {
 			for _, l := range series.GetLabel() {
 				labels = append(labels, l.GetName()+"="+l.GetValue())
 			}
-			value := series.GetGauge().GetValue() + series.GetCounter().GetValue() + series.GetHistogram().GetSampleSum()
+			value := series.GetGauge().GetValue() + series.GetCounter().GetValue() +
+				series.GetHistogram().GetSampleSum() // two of them are zero
 			all = append(all, fmt.Sprintf("%s{%s} %g", f.GetName(), strings.Join(labels, ","), value))
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
@@ -519,6 +520,17 @@ func TestDeployedSecrets(t *testing.T) {
 	if err := server.Leaf.VerifyHostname(u.Hostname()); err != nil {
 		t.Error(err)
 	}
+	pvc, _ := values.Config.JetStream.FileStore["pvc"].(map[string]any)
+	disk, err := resource.ParseQuantity(fmt.Sprint(pvc["size"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := d.config.Log.MaxBytes; most != disk.Value()/10*9 {
+		t.Errorf("log.maxBytes is %d: must be 90 %% of the disk, %d", most, disk.Value())
+	}
+	if d.config.Log.Copies != values.Config.Cluster.Replicas {
+		t.Errorf("log.copies is %d, and there are %d servers", d.config.Log.Copies, values.Config.Cluster.Replicas)
+	}
 }
 
 // TestDeployedRelay: with the permissions of its user, the relay can do all that it does, and it has no others.
@@ -629,7 +641,9 @@ func TestDeployedReaderChangesNothing(t *testing.T) {
 		{"become a member", func() error { return request("$KV.K8S-members.x", "") }},
 		{"delete the stream", func() error { return request("$JS.API.STREAM.DELETE.K8S", "") }},
 		{"purge the stream", func() error { return request("$JS.API.STREAM.PURGE.K8S", "") }},
-		{"change the stream", func() error { return request("$JS.API.STREAM.UPDATE.K8S", `{"name":"K8S","subjects":["x"]}`) }},
+		{"change the stream", func() error {
+			return request("$JS.API.STREAM.UPDATE.K8S", `{"name":"K8S","subjects":["x"]}`)
+		}},
 		{"delete a message", func() error { return request("$JS.API.STREAM.MSG.DELETE.K8S", `{"seq":1}`) }},
 		{"make a stream", func() error { return request("$JS.API.STREAM.CREATE.X", `{"name":"X","subjects":["x"]}`) }},
 		{"delete the bucket", func() error { return request("$JS.API.STREAM.DELETE.KV_K8S-members", "") }},

@@ -44,7 +44,7 @@ func newMetrics(cfg *relay.Config, now *running) *metrics {
 		}, []string{"cluster", "resource", "reason"}),
 		truncated: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gvrwatch_relay_truncated_total",
-			Help: "Messages without the whole object, because of their size (too_large) or of redact (redaction_failed).",
+			Help: "Messages without the whole object, which was too large, or could not be redacted.",
 		}, []string{"cluster", "resource", "reason"}),
 		commits: counter("commits_total", "Batches that the engine has accepted."),
 		refused: counter("refused_total", "Batches that were refused because another replica had taken the unit."),
@@ -101,8 +101,8 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// truncation says why an event has not the whole object. It is empty if it has. Attributes stand before data, and in them
-// a quotation mark that is a part of a value is escaped.
+// truncation says why an event has not the whole object. It is empty if it has. Attributes stand before data, and a
+// quotation mark within a value is escaped.
 func truncation(event []byte) string {
 	attributes, _, _ := bytes.Cut(event, []byte(`,"data":`))
 	switch {

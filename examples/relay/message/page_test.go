@@ -53,9 +53,9 @@ func encode(t *testing.T, limit int, ev stream.Event, epoch uint64, redact ...st
 // TestAttributesAreDocumented: MESSAGES.md lists each attribute that is emitted, with a type that its values have, and
 // no other.
 func TestAttributesAreDocumented(t *testing.T) {
-	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([\\w-]+) \\| ").FindAllStringSubmatch(section(t, "Attributes"), -1)
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([\\w-]+) \\| ")
 	types := map[string]string{}
-	for _, row := range rows {
+	for _, row := range rows.FindAllStringSubmatch(section(t, "Attributes"), -1) {
 		types[row[1]] = row[2]
 	}
 	inferred := object(stream.Deleted, "7", web)
@@ -114,7 +114,8 @@ func TestAttributesAreDocumented(t *testing.T) {
 func TestExamplesAreEmitted(t *testing.T) {
 	const text = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"shop","uid":"u1"}}`
 	var got []string
-	for _, found := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(section(t, "Examples"), -1) {
+	examples := regexp.MustCompile("(?s)```json\n(.*?)```")
+	for _, found := range examples.FindAllStringSubmatch(section(t, "Examples"), -1) {
 		var b bytes.Buffer
 		if err := json.Compact(&b, []byte(found[1])); err != nil {
 			t.Fatal(err)
