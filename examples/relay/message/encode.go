@@ -1,20 +1,7 @@
 // Package message encodes events as CloudEvents 1.0 in structured JSON, decodes them, and redacts objects. It does no
 // I/O.
 //
-// An event has the attributes specversion, id, source, type and time. Those about an object have datacontenttype, data
-// and, if it has a name, subject ("namespace/name" or "name"). Extension attributes are absent where they are empty,
-// false or zero. Integers that do not fit into 32 bits are strings. They are:
-//
-//   - epoch: that of the unit's owner
-//   - resourceversion: of the object, or of the snapshot for SYNCED
-//   - uid, inferred, coalesced: see stream.Event
-//   - truncated, objectbytes, objectsha256, redactionfailed: see Truncation
-//   - namespace: of a GAP or SYNCED that is about one namespace
-//   - gapreason, gapfrom, gapto, historylost: see stream.GapDetails
-//
-// An id is "CLUSTER-UID/RESOURCE.GROUP/UID@VERSION/TYPE". Instead of UID@VERSION, GAP has [NAMESPACE/]-@FROM..TO, and
-// SYNCED [NAMESPACE/]-@VERSION. The id is the same after a restart. The source is "/clusters/NAME/RESOURCE.GROUP".
-// Both are escaped as paths.
+// MESSAGES.md lists the attributes of an event, and the forms of its id. The id is the same after a restart.
 //
 // What identifies an object (its namespace, name, uid and resourceVersion) is in attributes, and is not redacted there.
 package message

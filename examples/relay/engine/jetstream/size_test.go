@@ -51,7 +51,8 @@ func BenchmarkSize(b *testing.B) {
 					uid := fmt.Sprintf("0aa00000-0892-472e-8813-%012d", first+i)
 					m := engine.Message{
 						Unit: in(part.Unit, fmt.Sprint("namespace-", i%50)), UID: uid,
-						Name: fmt.Sprintf("web-6d4cf56db6-%05d", i), Type: engine.Modified, ResourceVersion: fmt.Sprint(1_000_000 + version), Data: data,
+						Name: fmt.Sprintf("web-6d4cf56db6-%05d", i),
+						Type: engine.Modified, ResourceVersion: fmt.Sprint(1_000_000 + version), Data: data,
 					}
 					m.ID = "65360512-0892-472e-8813-339875d2e9bb/pods/" + uid + "@" + m.ResourceVersion + "/modified"
 					part.Messages = append(part.Messages, m)
