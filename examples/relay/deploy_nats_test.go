@@ -388,7 +388,8 @@ var robot = engine.Unit{Cluster: "main", Group: "demo.gvrwatch.dev", Resource: "
 // relayOnce does all that a relay does with NATS.
 func (s *natsServer) relayOnce(log *jetstream.Log) {
 	s.t.Helper()
-	ctx := s.t.Context()
+	ctx, cancel := context.WithTimeout(s.t.Context(), timeout)
+	defer cancel()
 	must := func(err error) {
 		s.t.Helper()
 		if err != nil {
@@ -626,9 +627,13 @@ func TestDeployedReaderChangesNothing(t *testing.T) {
 		return err
 	}
 	subscribe := func(subject string) error {
-		sub, err := conn.SubscribeSync(subject)
+		own, _ := s.jetStream("gvrwatch-reader-nats") // LastError is its
+		_, err := own.SubscribeSync(subject)
 		if err == nil {
-			_, err = sub.NextMsg(answer)
+			err = own.Flush()
+		}
+		if err == nil {
+			err = own.LastError()
 		}
 		return err
 	}
