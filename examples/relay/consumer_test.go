@@ -50,7 +50,7 @@ func TestConsumer(t *testing.T) {
 	if err := devserver.CreateCRDs(t.Context(), c.Client, robots); err != nil {
 		t.Fatal(err)
 	}
-	s := startDeployed(t)
+	s := startDeployed(t, 1)
 	to := s.client("gvrwatch-relay-nats", s.url)
 	start := func() *program {
 		return startProgram(t, "--kubeconfig", srv.Kubeconfig(), "-r", "robots", "--lease", "2s", "--nats", to.URL,

@@ -76,7 +76,7 @@ func newAuthority(t *testing.T) *authority {
 			case "server auth":
 				want.ExtKeyUsage = append(want.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 				want.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} // where the test runs it
-				want.DNSNames = append(want.DNSNames, "localhost")  // what Node takes it for
+				want.DNSNames = append(want.DNSNames, "localhost")
 			case "client auth":
 				want.ExtKeyUsage = append(want.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
 			default:
@@ -213,25 +213,62 @@ type natsServer struct {
 	url    string
 }
 
-// startDeployed starts one server as the chart would configure it, on loopback. The account has one more user, "root",
-// who may do everything.
-func startDeployed(t *testing.T) *natsServer {
+// startDeployed starts servers as the chart would configure them, on loopback. One server has no routes. The account has
+// one more user, "root", who may do everything.
+func startDeployed(t *testing.T, servers int) *natsServer {
 	t.Helper()
 	s := &natsServer{authority: newAuthority(t), violations: &violations{}, values: readChartValues(t)}
 	s.issue("root", &x509.Certificate{
 		Subject: pkix.Name{CommonName: "root"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
-	conf := map[string]any{
-		"server_name": "nats-0", "listen": "127.0.0.1:-1",
-		"tls":       s.values.tls(s.authority, s.values.Config.NATS.TLS),
-		"jetstream": map[string]any{"store_dir": t.TempDir(), "max_memory_store": 0, "max_file_store": 1 << 30},
-	}
-	maps.Copy(conf, s.values.Config.Merge)
-	account := conf["accounts"].(map[string]any)["GVRWATCH"].(map[string]any)
+	merge := s.values.Config.Merge
+	account := merge["accounts"].(map[string]any)["GVRWATCH"].(map[string]any)
 	account["users"] = append(account["users"].([]any), map[string]any{"user": "CN=root"})
-	s.server = s.start(t, conf)
-	s.url = "tls://" + s.server.Addr().String()
+	routes := freeAddresses(t, servers)
+	var urls []string
+	for i := range servers {
+		conf := map[string]any{
+			"server_name": fmt.Sprint("nats-", i), "listen": "127.0.0.1:-1",
+			"tls":       s.values.tls(s.authority, s.values.Config.NATS.TLS),
+			"jetstream": map[string]any{"store_dir": t.TempDir(), "max_memory_store": 0, "max_file_store": 1 << 30},
+		}
+		if servers > 1 {
+			conf["cluster"] = s.routes(s.values.Config.Cluster.TLS.SecretName, routes[i], routes...)
+		}
+		maps.Copy(conf, merge)
+		s.server = s.start(t, conf)
+		urls = append(urls, "tls://"+s.server.Addr().String())
+	}
+	s.url = strings.Join(urls, ",")
 	return s
+}
+
+// routes returns a cluster block, as the chart's files/config/cluster.yaml renders it, but for the addresses: the hosts
+// of the routes are names in the servers' certificate, as there.
+func (s *natsServer) routes(secret, address string, to ...string) map[string]any {
+	with := s.values.Config.Cluster.TLS
+	with.SecretName = secret
+	var urls []string
+	for _, a := range to {
+		urls = append(urls, "tls://"+strings.Replace(a, "127.0.0.1", "localhost", 1))
+	}
+	return map[string]any{
+		"name": "nats", "listen": address, "no_advertise": true, "tls": s.values.tls(s.authority, with), "routes": urls,
+	}
+}
+
+// freeAddresses returns addresses on loopback that nobody listens on.
+func freeAddresses(t *testing.T, n int) (all []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		all = append(all, l.Addr().String())
+	}
+	return all
 }
 
 func (s *natsServer) start(t *testing.T, conf map[string]any) *server.Server {
@@ -518,8 +555,10 @@ func TestDeployedSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Leaf.VerifyHostname(u.Hostname()); err != nil {
-		t.Error(err)
+	for _, host := range []string{u.Hostname(), "nats-0.nats-headless"} { // the second one as the chart makes it
+		if err := server.Leaf.VerifyHostname(host); err != nil {
+			t.Error(err)
+		}
 	}
 	pvc, _ := values.Config.JetStream.FileStore["pvc"].(map[string]any)
 	disk, err := resource.ParseQuantity(fmt.Sprint(pvc["size"]))
@@ -536,7 +575,7 @@ func TestDeployedSecrets(t *testing.T) {
 
 // TestDeployedRelay: with the permissions of its user, the relay can do all that it does, and it has no others.
 func TestDeployedRelay(t *testing.T) {
-	s := startDeployed(t)
+	s := startDeployed(t, 1)
 	seen := s.spy(func() {
 		s.relayOnce(s.log("gvrwatch-relay-nats", jetstream.Options{Lease: time.Minute}))
 		log := s.log("gvrwatch-relay-nats", jetstream.Options{Lease: 2 * time.Minute}) // changes the bucket
@@ -553,7 +592,7 @@ func TestDeployedRelay(t *testing.T) {
 
 // TestDeployedReader: one who reads can use tail, view and status, and has no other permission.
 func TestDeployedReader(t *testing.T) {
-	s := startDeployed(t)
+	s := startDeployed(t, 1)
 	s.relayOnce(s.log("gvrwatch-relay-nats", jetstream.Options{Lease: time.Minute}))
 	s.violations.take()
 	to := s.client("gvrwatch-reader-nats", s.url)
@@ -589,7 +628,7 @@ func TestDeployedReader(t *testing.T) {
 
 // TestDeployedReaderChangesNothing: one who reads can't change the log or the members, or see what the relay receives.
 func TestDeployedReaderChangesNothing(t *testing.T) {
-	s := startDeployed(t)
+	s := startDeployed(t, 1)
 	relay := s.log("gvrwatch-relay-nats", jetstream.Options{Lease: time.Hour})
 	s.relayOnce(relay)
 	conn, js := s.jetStream("gvrwatch-reader-nats")
@@ -693,7 +732,7 @@ func TestDeployedReaderChangesNothing(t *testing.T) {
 
 // TestDeployedStrangers: only the users' certificates open the door for clients, and only the servers' that for routes.
 func TestDeployedStrangers(t *testing.T) {
-	s := startDeployed(t)
+	s := startDeployed(t, 1)
 	s.issue("stranger", &x509.Certificate{
 		Subject: pkix.Name{CommonName: "stranger"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
@@ -726,18 +765,14 @@ func TestDeployedStrangers(t *testing.T) {
 	}
 
 	// A server that waits for routes. It has no JetStream, which would need others to start.
-	routed := func(secret string, to ...any) *server.Server {
-		with := s.values.Config.Cluster.TLS
-		with.SecretName = secret
+	routed := func(secret string, to ...string) *server.Server {
 		return s.start(t, map[string]any{
-			"server_name": rand.Text(), "listen": "127.0.0.1:-1", "cluster": map[string]any{
-				"name": "nats", "listen": "127.0.0.1:-1", "tls": s.values.tls(s.authority, with), "pool_size": -1,
-				"routes": append([]any{"tls://nats-0.nats-headless:6222"}, to...), // as the chart names them
-			},
+			"server_name": rand.Text(), "listen": "127.0.0.1:-1",
+			"cluster": s.routes(secret, freeAddresses(t, 1)[0], to...),
 		})
 	}
-	first := routed(s.values.Config.Cluster.TLS.SecretName)
-	to := "tls://" + first.ClusterAddr().String()
+	first := routed(s.values.Config.Cluster.TLS.SecretName, "127.0.0.1:1") // without a route no name is known
+	to := first.ClusterAddr().String()
 	s.violations.take()
 	routed("gvrwatch-relay-nats", to)
 	await(t, "refusal", func() bool {
@@ -747,5 +782,31 @@ func TestDeployedStrangers(t *testing.T) {
 		t.Error("the relay's certificate opens a route")
 	}
 	routed("nats-server-tls", to)
-	await(t, "route", func() bool { return first.NumRoutes() == 1 })
+	await(t, "route", func() bool { return first.NumRoutes() > 0 })
+}
+
+// TestDeployedCluster: three servers share the stream, and the permissions suffice there, too.
+func TestDeployedCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: the servers take seconds to elect leaders")
+	}
+	s := startDeployed(t, 3)
+	_, root := s.jetStream("root")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(strings.Join(s.violations.take(), "\n"))
+		}
+	})
+	await(t, "leader", func() bool {
+		info, err := root.AccountInfo(t.Context())
+		return err == nil && info != nil
+	})
+	options := jetstream.Options{Lease: time.Minute, Create: jetstream.Create{Copies: 3}}
+	s.relayOnce(s.log("gvrwatch-relay-nats", options))
+	s.tailAcross(s.log("gvrwatch-reader-nats", jetstream.Options{ReadOnly: true}))
+	for _, line := range s.violations.take() {
+		if strings.Contains(line, "Violation") {
+			t.Error(line)
+		}
+	}
 }
