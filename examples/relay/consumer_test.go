@@ -91,6 +91,17 @@ func TestConsumer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	create := func(name string) *unstructured.Unstructured {
+		t.Helper()
+		o, err := client.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": robots.Group + "/v1", "kind": robots.Kind, "metadata": map[string]any{"name": name},
+		}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	create("first") // before the consumer starts, and it does not change
 	for i := range 50 {
 		change(i)
 	}
@@ -132,12 +143,7 @@ func TestConsumer(t *testing.T) {
 			}
 		}
 	}
-	o, err := client.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": robots.Group + "/v1", "kind": robots.Kind, "metadata": map[string]any{"name": "last"},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := create("last")
 	await(t, "last event", func() bool {
 		return strings.Contains(out.String(), "factory/last "+o.GetResourceVersion())
 	})
