@@ -213,8 +213,8 @@ type natsServer struct {
 	url    string
 }
 
-// startDeployed starts servers as the chart would configure them, on loopback. One server has no routes. The account has
-// one more user, "root", who may do everything.
+// startDeployed starts servers as the chart would configure them, on loopback. A single one has no routes. The account
+// has one more user, "root", who may do everything.
 func startDeployed(t *testing.T, servers int) *natsServer {
 	t.Helper()
 	s := &natsServer{authority: newAuthority(t), violations: &violations{}, values: readChartValues(t)}
