@@ -42,7 +42,8 @@ func TestMistakesInTheFile(t *testing.T) {
 		{
 			"an item without indentation", "rules:\n- {resource: pods, namespaces: [a]}\n",
 			`line 2: unknown field "rules[0].namespaces": must be one of resource, labelSelector, fieldSelector, ` +
-				`redact, unredacted, split; is the indentation of selection.namespaces meant?`,
+				`redact, unredacted, split; is the indentation of selection.namespaces or metrics.namespaces ` +
+				"meant?",
 		},
 		{"a field twice", "listen: ':1'\nlogLevel: info\nlisten: ':2'\n",
 			"line 3: invalid listen: must be given once, and is in line 1"},
@@ -91,6 +92,7 @@ func TestReadsWhatYAMLHas(t *testing.T) {
   prefix: k8s
   stream: "12"
 logLevel: info
+metrics: {}
 nats:
   dir: /d
 queue:

@@ -1,21 +1,7 @@
 // Package message encodes events as CloudEvents 1.0 in structured JSON, decodes them, and redacts objects. It does no
 // I/O.
 //
-// An event has the attributes specversion, id, source, type and time. Those about an object have datacontenttype, data
-// and, if it has a name, subject ("namespace/name" or "name"). Extension attributes are absent where they are empty,
-// false or zero. Integers that do not fit into 32 bits are strings. They are:
-//
-//   - epoch: that of the unit's owner
-//   - resourceversion: of the object, or of the snapshot for SYNCED
-//   - uid, inferred, coalesced: see stream.Event
-//   - truncated, objectbytes, objectsha256, redactionfailed: see Truncation
-//   - namespace: of a GAP or SYNCED that is about one namespace
-//   - gapreason, gapfrom, gapto, historylost: see stream.GapDetails
-//   - skippedtype, skippedreason: see Skipped
-//
-// An id is "CLUSTER-UID/RESOURCE.GROUP/UID@VERSION/TYPE". Instead of UID@VERSION, GAP has [NAMESPACE/]-@FROM..TO,
-// SYNCED [NAMESPACE/]-@VERSION, and what was skipped -@HASH. The id is the same after a restart. The source is
-// "/clusters/NAME/RESOURCE.GROUP". Both are escaped as paths.
+// MESSAGES.md lists the attributes of an event, and the forms of its id. The id is the same after a restart.
 //
 // What identifies an object (its namespace, name, uid and resourceVersion) is in attributes, and is not redacted there.
 package message
@@ -95,10 +81,11 @@ func (e *Encoder) EncodeSkipped(u engine.Unit, ev stream.Event, epoch uint64, re
 	if id.Namespace != "" && id.Name != "" {
 		subject = id.Namespace + "/" + id.Name
 	}
-	a := e.attributes(&m, short(subject), 0)
-	a.text("uid", short(id.UID))
+	a := e.attributes(&m, "", 0)
 	a.integer("epoch", epoch)
-	a.text("skippedtype", short(string(types[ev.Type])))
+	a.text("skippedtype", string(types[ev.Type]))
+	a.text("skippedsubject", short(subject))
+	a.text("skippeduid", short(id.UID))
 	a.text("skippedreason", short(reason.Error()))
 	m.Data = append(a, '}')
 	return m

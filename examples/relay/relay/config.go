@@ -21,6 +21,7 @@ type Config struct {
 	Log     Log     `json:"log"`
 	Replica Replica `json:"replica"`
 	Queue   Queue   `json:"queue"`
+	Metrics Metrics `json:"metrics"`
 	// Listen is the address of /metrics, /readyz and /healthz. Empty means none.
 	Listen string `json:"listen,omitempty"`
 	// LogLevel is debug, info, warn or error. Empty means info.
@@ -111,6 +112,13 @@ type Queue struct {
 	Overflow string `json:"overflow,omitempty"`
 	// Bytes is roughly the memory that the events that wait may take. 0 means 64 MiB.
 	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// Metrics configures what /metrics shows.
+type Metrics struct {
+	// Namespaces shows the units of a resource with split one by one, with the label "namespace". Without it they are
+	// added up, and no metric names a namespace.
+	Namespaces bool `json:"namespaces,omitempty"`
 }
 
 // shared identifies what the replicas of a relay must have in common.

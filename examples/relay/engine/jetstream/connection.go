@@ -59,6 +59,10 @@ func connect(ctx context.Context, o Options) (*connection, error) {
 				cmp.Or(conn.LastError(), nats.ErrConnectionClosed))
 		}),
 	}
+	if !o.ReadOnly {
+		// Not _INBOX, to which others may subscribe: a consumer of theirs could deliver to what they see there.
+		opts = append(opts, nats.CustomInboxPrefix("_INBOX_gvrwatch-relay"))
+	}
 	to := o.Connection
 	at := " at " + hosts(to.URL)
 	if to.Dir != "" {

@@ -33,7 +33,8 @@ func (l *Log) Position(ctx context.Context, u engine.Unit) (engine.Entry, error)
 
 // Positions implements engine.Log.
 func (l *Log) Positions(ctx context.Context, r engine.Unit) ([]engine.Entry, error) {
-	return last(ctx, l.reader, l.subjects.positions(r), true, kind[engine.Entry]{
+	return last(ctx, l.reader, l.subjects.positions(r), true, kind[engine.Entry, engine.Unit]{
+		key:      func(e engine.Entry) engine.Unit { return e.Unit },
 		subject:  func(e engine.Entry) string { return l.subjects.position(e.Unit) },
 		revision: func(e engine.Entry) uint64 { return e.Revision },
 		decode: func(m received) (e engine.Entry, err error) {
@@ -52,7 +53,9 @@ func (l *Log) Objects(ctx context.Context, u engine.Unit, data bool) ([]engine.M
 	if !data {
 		decode = l.decodeCompact(u)
 	}
-	all, err := last(ctx, l.reader, l.subjects.messagesOf(u), data, kind[engine.Message]{
+	type object struct{ namespace, uid string } // the uid of marks is empty: they are left out in the end
+	all, err := last(ctx, l.reader, l.subjects.messagesOf(u), data, kind[engine.Message, object]{
+		key:      func(m engine.Message) object { return object{m.Unit.Namespace, m.UID} },
 		subject:  func(m engine.Message) string { return l.subjects.message(&m) },
 		revision: func(m engine.Message) uint64 { return m.Revision },
 		decode:   decode,

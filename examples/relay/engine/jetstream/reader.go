@@ -86,39 +86,43 @@ func (r reader) newest(ctx context.Context, filter string) (*nats.RawStreamMsg, 
 	return m, err
 }
 
-// kind says how values are read from messages.
-type kind[T any] struct {
+// kind says how values are read from messages. The values of a subject have the same key, and no others have it.
+type kind[T any, K comparable] struct {
 	decode   func(received) (T, error)
+	key      func(T) K
 	subject  func(T) string
 	revision func(T) uint64
 }
 
 // last returns the last message of each subject that matches, in the order of the stream. It keeps nothing else of
 // them: there may be hundreds of thousands.
-func last[T any](ctx context.Context, r reader, filter string, data bool, k kind[T]) ([]T, error) {
+func last[T any, K comparable](ctx context.Context, r reader, filter string, data bool, k kind[T, K]) ([]T, error) {
 	s, err := r.js.Stream(ctx, r.stream)
 	if err != nil {
 		return nil, err
 	}
 	var all []T
+	found := map[K]int{} // indices in all
+	sorted := true
 	add := func(m received) error {
 		if !data {
 			m.data = nil
 		}
 		value, err := k.decode(m)
+		if err != nil {
+			return err
+		}
+		if i, known := found[k.key(value)]; known {
+			all[i], sorted = value, false
+			return nil
+		}
+		found[k.key(value)] = len(all)
 		all = append(all, value)
-		return err
+		return nil
 	}
 	read, err := r.readLast(ctx, s, filter, data, add)
 	if err != nil {
 		return nil, err
-	}
-	if n := len(all) - 1; n > 0 { // the only one that may be newer than another one of its subject
-		subject := k.subject(all[n])
-		older := func(v T) bool { return k.subject(v) == subject && k.revision(v) < k.revision(all[n]) }
-		if i := slices.IndexFunc(all, older); i >= 0 {
-			all = slices.Delete(all, i, i+1)
-		}
 	}
 	known := sync.OnceValue(func() map[string]bool {
 		subjects := map[string]bool{}
@@ -127,19 +131,19 @@ func last[T any](ctx context.Context, r reader, filter string, data bool, k kind
 		}
 		return subjects
 	})
-	before := len(all)
 	isKnown := func(subject string) bool { return known()[subject] }
+	before := len(all)
 	if err := r.readMissing(ctx, s, filter, read, isKnown, add); err != nil {
 		return nil, err
 	}
-	if len(all) > before {
+	if len(all) > before || !sorted {
 		slices.SortFunc(all, func(a, b T) int { return cmp.Compare(k.revision(a), k.revision(b)) })
 	}
 	return all, nil
 }
 
-// readLast calls f with the last message of each subject that matches, in the order of the stream; the last call may be
-// with a newer message of a subject that it has had. It returns the sequence of
+// readLast calls f with the last message of each subject that matches, and with newer ones, in the order of the stream.
+// It returns the sequence of
 // the last message that it has read. It may miss a subject whose message was removed before it was read, because newer
 // ones came: the last of these may be behind the returned sequence.
 func (r reader) readLast(
