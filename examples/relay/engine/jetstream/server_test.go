@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 // startHost starts a process that runs a server.
-func startHost(t *testing.T, dir string) (kill func()) {
+func startHost(t testing.TB, dir string) (kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), hostFolder+"="+dir)
