@@ -94,7 +94,7 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 	r.units = &units{
 		log: log, claims: claims, sources: r.sources, publisher: r.publisher, isMember: r.members.isMember,
 		logger: r.logger, owned: map[string]*owned{}, waiting: map[string]engine.UnitStatus{},
-		takes: map[string]*take{}, free: make(chan struct{}, concurrentTakes),
+		taking: map[string]*taking{}, free: make(chan struct{}, concurrentTakes),
 	}
 	r.rounds = &rounds{
 		lease: cfg.Replica.Lease.Duration, wanted: r.wanted, members: r.members, claims: claims, units: r.units,

@@ -24,7 +24,8 @@ func BenchmarkObjects(b *testing.B) {
 	defer log.Close()
 	p := engine.Part{Unit: pods}
 	for i := range count {
-		m := object(engine.Added, fmt.Sprint("ns", i%100), fmt.Sprintf("00000000-0000-4000-8000-%012d", i), fmt.Sprint(i))
+		uid := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+		m := object(engine.Added, fmt.Sprint("ns", i%100), uid, fmt.Sprint(i))
 		if p.Messages = append(p.Messages, m); len(p.Messages) < 900 && i < count-1 {
 			continue
 		}
