@@ -123,7 +123,7 @@ func interval(poll func() time.Duration) time.Duration {
 // to apply a new result at once. It must not block.
 func (r *Resolver) Changes(ctx context.Context, poll func() time.Duration) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		if err := r.check(); err != nil {
+		if err := r.check(ctx); err != nil {
 			yield(Change{}, err)
 			return
 		}
@@ -165,7 +165,7 @@ func (r *Resolver) Changes(ctx context.Context, poll func() time.Duration) iter.
 // three polls a second, except that the first three may follow each other without a pause. Without a run of Changes, it
 // causes no polls.
 func (r *Resolver) Refresh() {
-	if r.check() != nil {
+	if r.check(context.Background()) != nil {
 		return
 	}
 	r.mu.Lock()

@@ -49,10 +49,13 @@ func NewResolver(c clientdiscovery.DiscoveryInterface, cacheFor time.Duration) *
 	}
 }
 
-// check returns an error if r was not created by NewResolver with a client.
-func (r *Resolver) check() error {
-	if r == nil || r.client == nil {
+// check returns an error if r was not created by NewResolver with a client, or if there is no context.
+func (r *Resolver) check(ctx context.Context) error {
+	switch {
+	case r == nil || r.client == nil:
 		return invalid.New("Resolver", "", "must be made with NewResolver, of a client")
+	case ctx == nil:
+		return invalid.New("ctx", "", "must not be nil")
 	}
 	return nil
 }
@@ -81,7 +84,7 @@ func (r *Resolver) check() error {
 // ctx; only a wait for a Retry-After goes on.) A shared poll runs with the ctx of one of its callers; if that ctx ends,
 // another caller polls again.
 func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, error) {
-	if err := r.check(); err != nil {
+	if err := r.check(ctx); err != nil {
 		return gvr.Resource{}, err
 	}
 	cached, started := r.cached()
@@ -101,7 +104,7 @@ func (r *Resolver) Resolve(ctx context.Context, ref gvr.Ref) (gvr.Resource, erro
 // the version that Resolve would return among those that can be watched. It ignores the caller's permissions. If some
 // APIs cannot be read, it returns the resources of the others and an [*UnavailableError].
 func (r *Resolver) Watchables(ctx context.Context) ([]gvr.Resource, error) {
-	if err := r.check(); err != nil {
+	if err := r.check(ctx); err != nil {
 		return nil, err
 	}
 	cached, started := r.cached()

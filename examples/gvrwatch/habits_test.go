@@ -182,6 +182,7 @@ func TestExec(t *testing.T) {
 	for args, want := range map[string]string{
 		"--exec x -o json":                     "--exec and --output exclude each other",
 		"--exec x --exec-workers 0":            "--exec-workers=0: must be at least 1",
+		"--exec x --exec-workers 1048576":      "--exec-workers=1048576: must be at most 1000",
 		"--exec x --exec-retries -1":           "--exec-retries=-1: must not be negative",
 		"--exec x --exec-timeout -1s":          "--exec-timeout=-1s: must not be negative",
 		"--exec-timeout 1s":                    "--exec-timeout: applies only to --exec",

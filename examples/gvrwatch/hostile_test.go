@@ -62,6 +62,7 @@ func oddObject(namespace string) *unstructured.Unstructured {
 		"rows": map[string]any{"y": 1.5, "<<": true, "=": "="},
 		hostile: []any{
 			"a\n\tb\n", "0x1f", "1:30", "~", "", " a", "a\n", "\n", "---\n", int64(1) << 60, 1e300, "\x1b\n", "\t\n é",
+			"e" + strings.Repeat("\u0301", 20), strings.Repeat("\U0001d167", 20) + "\n" + strings.Repeat("\u1161", 20),
 			strings.Repeat("long ", 100), map[string]any{strings.Repeat("k", 200): "\u202e", "n": []any{}, "yes": "no"},
 		},
 	}}

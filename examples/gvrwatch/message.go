@@ -29,10 +29,22 @@ func addRow(t *screen.Table, cells ...string) error {
 }
 
 // printMessage writes a text for people to stderr, as one line even if an error in it has several. Each call is one
-// Write, because several Streams share stderr.
+// Write, because several Streams share stderr. Much of a text comes from servers: of a word at most 1 KiB is printed,
+// as of an error, and of the text 16 KiB.
 func printMessage(stderr io.Writer, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	fmt.Fprintln(stderr, "gvrwatch:", strings.Join(strings.Fields(text), " "))
+	words := strings.Fields(fmt.Sprintf(format, args...))
+	for i, w := range words {
+		words[i] = shorten(w, 1<<10)
+	}
+	fmt.Fprintln(stderr, "gvrwatch:", shorten(strings.Join(words, " "), 16<<10))
+}
+
+// shorten returns at most the first bytes of a text.
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
 // joinNames lists the first ten names, as the errors of package discovery do: servers choose how many there are, and
@@ -41,10 +53,7 @@ func joinNames(names []string) string {
 	const most, longest = 10, 63 + 1 + 63 + 1 + 253 // of a plural, a version and a group
 	var text []string
 	for _, name := range names[:min(len(names), most)] {
-		if len(name) > longest {
-			name = strings.ToValidUTF8(name[:longest], "") + "..."
-		}
-		text = append(text, name)
+		text = append(text, shorten(name, longest))
 	}
 	if more := len(names) - most; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(text, ", "), more)

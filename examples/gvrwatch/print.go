@@ -92,7 +92,7 @@ func (o *watchOptions) checkOutput() error {
 	case !o.print.watchEvents && (o.print.format == "diff" || o.exec.command != ""):
 		return errors.New("--output-watch-events=false does not apply to --output=diff and --exec")
 	}
-	_, err := o.print.newTemplate(nil)
+	_, err := o.print.newTemplate(nil, nil)
 	return err
 }
 
@@ -168,7 +168,7 @@ func (p printing) newPrinter() (eventPrinter, error) {
 	case "", "wide":
 		return linePrinter{p, newEventTable(p)}, nil
 	}
-	t, err := p.flags.newTemplate(out)
+	t, err := p.flags.newTemplate(out, p.streams.ErrOut)
 	return linePrinter{p, t}, err
 }
 

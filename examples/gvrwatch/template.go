@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,19 +15,21 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
+	"github.com/gvrwatch/gvrwatch/internal/size"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // templatePrinter prints objects with a template of kubectl, or their events with --output-watch-events.
 type templatePrinter struct {
 	printers.ResourcePrinter
-	out    io.Writer
-	events bool
-	flags  printFlags
+	out, errOut io.Writer
+	events      bool
+	flags       printFlags
+	descents    int // the number of ".." in JSONPaths
 }
 
 // newTemplate returns the printer of the output, or nil if it has no template.
-func (o *printFlags) newTemplate(out io.Writer) (*templatePrinter, error) {
+func (o *printFlags) newTemplate(out, errOut io.Writer) (*templatePrinter, error) {
 	if !withTemplate(o.format) {
 		return nil, nil
 	}
@@ -44,7 +47,7 @@ func (o *printFlags) newTemplate(out io.Writer) (*templatePrinter, error) {
 		}
 	}
 	var err error
-	t := &templatePrinter{out: out, events: o.watchEvents && o.eventsAsked, flags: *o}
+	t := &templatePrinter{out: out, errOut: errOut, events: o.watchEvents && o.eventsAsked, flags: *o}
 	switch kind {
 	case "go-template", "template":
 		var p *printers.GoTemplatePrinter
@@ -53,12 +56,14 @@ func (o *printFlags) newTemplate(out io.Writer) (*templatePrinter, error) {
 			t.ResourcePrinter = p
 		}
 	case "custom-columns":
+		t.descents = strings.Count(text, "..")
 		t.ResourcePrinter, err = newCustomColumns(text, out, o.noHeaders)
 	default:
 		var p *printers.JSONPathPrinter
 		if p, err = printers.NewJSONPathPrinter(text); err == nil {
 			p.AllowMissingKeys(true)
 			p.EnableJSONOutput(kind == "jsonpath-as-json")
+			t.descents = strings.Count(text, "..")
 			t.ResourcePrinter = p
 		}
 	}
@@ -88,14 +93,23 @@ func (t *templatePrinter) print(ev stream.Event, written func()) error {
 			return err
 		}
 	}
-	if c, ok := t.ResourcePrinter.(*customColumns); ok {
-		return c.print(o, written)
+	if size.TooDeep(o.Object, t.descents) {
+		return t.skip(ev, "the object is too deep or too large for \"..\"", written)
 	}
 	var b bytes.Buffer
-	if p, ok := t.ResourcePrinter.(*printers.JSONPathPrinter); ok {
-		err = p.Execute(&b, o.Object) // the error of PrintObj has the whole object
-	} else {
+	switch p := t.ResourcePrinter.(type) {
+	case *customColumns:
+		err = p.print(o, written)
+		if !errors.Is(err, errTooLarge) {
+			return err
+		}
+	case *printers.JSONPathPrinter:
+		err = printPath(&b, p, o.Object) // the error of PrintObj has the whole object
+	default:
 		err = t.PrintObj(o, &b)
+	}
+	if errors.Is(err, errTooLarge) {
+		return t.skip(ev, err.Error(), written)
 	}
 	if err != nil {
 		return fmt.Errorf("--output=%s: the template can't be used on %s: %w", t.flags.format, nameWithKind(ev), err)
@@ -107,6 +121,69 @@ func (t *templatePrinter) print(ev stream.Event, written func()) error {
 		written()
 	}
 	return err
+}
+
+// skip says why nothing is printed of an object, which is no mistake in the template.
+func (t *templatePrinter) skip(ev stream.Event, why string, written func()) error {
+	printMessage(t.errOut, "--output=%s: nothing is printed of %s: %s", t.flags.format, nameWithKind(ev), why)
+	written()
+	return nil
+}
+
+func printPath(to io.Writer, p *printers.JSONPathPrinter, object map[string]any) error {
+	results, err := p.FindResults(object)
+	if err != nil {
+		return err
+	}
+	if isTooLarge(results) {
+		return errTooLarge
+	}
+	for _, list := range results {
+		if err := p.PrintResults(to, list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errTooLarge = errors.New("the result is larger than 32 MiB")
+
+// isTooLarge reports whether the values of JSONPaths are larger than 32 MiB as JSON with indentation: "{..}" repeats a
+// value for each level around it.
+func isTooLarge(results [][]reflect.Value) bool {
+	room := 32 << 20
+	for _, list := range results {
+		for _, v := range list {
+			if room = roomAfter(room, v.Interface(), 1); room < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// roomAfter returns what is left of room after a value.
+func roomAfter(room int, value any, depth int) int {
+	const indentation, punctuation = 4, 8
+	room -= depth*indentation + punctuation
+	switch value := value.(type) {
+	case map[string]any:
+		for key, v := range value {
+			if room -= len(key); room < 0 {
+				break
+			}
+			room = roomAfter(room, v, depth+1)
+		}
+	case []any:
+		for _, v := range value {
+			if room = roomAfter(room, v, depth+1); room < 0 {
+				break
+			}
+		}
+	case string:
+		room -= len(value)
+	}
+	return room
 }
 
 func (t *templatePrinter) flush() error {
@@ -174,6 +251,9 @@ func (c *customColumns) print(o *unstructured.Unstructured, written func()) erro
 		results, err := p.FindResults(o.Object)
 		if err != nil {
 			results = nil // the path does not fit the object: no value
+		}
+		if isTooLarge(results) {
+			return errTooLarge
 		}
 		for _, list := range results {
 			for _, v := range list {

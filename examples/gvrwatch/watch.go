@@ -302,7 +302,7 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 		commands := s.opts.exec.newRunner(ctx, s.opts.screen, end)
 		defer commands.Close()
 		run := func(e execute.Event) error { return commands.Run(ctx, e) }
-		p = linePrinter{s.printing(want), commandPrinter{s.opts.print, run}}
+		p = linePrinter{s.printing(want), commandPrinter{s.printing(want), run}}
 		defer func() {
 			if err == nil || errors.Is(err, errLimit) {
 				err = cmp.Or(commands.Drain(ctx), err)
@@ -349,7 +349,9 @@ func (p printedEvents) Events(ctx context.Context) iter.Seq2[stream.Event, error
 			}
 			if err == nil {
 				p.counts.add(ev)
-				err = p.print(ev, ev.Ack)
+				acked := ev
+				acked.Object, acked.JSON = nil, nil // what has been printed need not wait in memory for its ack
+				err = p.print(ev, acked.Ack)
 			}
 			if err != nil {
 				yield(stream.Event{}, err)

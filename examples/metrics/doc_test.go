@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"os/exec"
@@ -112,6 +113,93 @@ var values = map[string][]string{
 	"reason":       {string(stream.GapExpired), string(stream.GapRewound), string(stream.GapPoison)},
 }
 
+// labelsOf returns the labels of each metric, separated by commas.
+func labelsOf(t *testing.T) map[string]string {
+	t.Helper()
+	labels := map[string]string{}
+	for _, name := range names(t) {
+		name, l, _ := strings.Cut(name, "{")
+		labels[name] = strings.TrimSuffix(l, "}")
+	}
+	return labels
+}
+
+// checkNames fails if an expression has no metric, or one that does not exist.
+func checkNames(t *testing.T, labels map[string]string, where, expr string) {
+	t.Helper()
+	used := metricName.FindAllString(expr, -1)
+	if len(used) == 0 {
+		t.Errorf("%s uses no metric", where)
+	}
+	for _, name := range used {
+		if _, ok := labels[name]; !ok {
+			t.Errorf("%s: there is no metric %s", where, name)
+		}
+	}
+}
+
+var (
+	grouping = regexp.MustCompile(`\b(?:by|without) \(([^)]*)\)`)
+	shown    = regexp.MustCompile(`\{\{(\w+)\}\}`)
+)
+
+// TestDashboardUsesExistingMetrics: the panels of docs/dashboard.json have no metric or label that does not exist.
+func TestDashboardUsesExistingMetrics(t *testing.T) {
+	var dashboard struct {
+		Panels []struct {
+			Title, Description, Type string
+			Targets                  []struct{ Expr, LegendFormat string }
+		}
+		Templating struct {
+			List []struct{ Name, Query string }
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, "../../docs/dashboard.json")), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	labels := labelsOf(t)
+	check := func(where, expr, legend string) {
+		checkNames(t, labels, where, expr)
+		known := []string{"job", "instance"} // that scraping adds
+		for _, name := range metricName.FindAllString(expr, -1) {
+			known = append(known, strings.Split(labels[name], ",")...)
+		}
+		var used []string
+		for _, g := range grouping.FindAllStringSubmatch(expr, -1) {
+			used = append(used, strings.Split(g[1], ", ")...)
+		}
+		for _, s := range selector.FindAllStringSubmatch(expr, -1) {
+			for _, m := range matcher.FindAllStringSubmatch(s[2], -1) {
+				used = append(used, m[1])
+			}
+		}
+		for _, l := range shown.FindAllStringSubmatch(legend, -1) {
+			used = append(used, l[1])
+		}
+		for _, label := range used {
+			if !slices.Contains(known, label) {
+				t.Errorf("%s: no metric has the label %s", where, label)
+			}
+		}
+	}
+	for _, p := range dashboard.Panels {
+		if p.Title == "" || p.Description == "" || p.Type == "" || len(p.Targets) == 0 {
+			t.Errorf("a panel lacks a field: %+v", p)
+		}
+		for _, target := range p.Targets {
+			check(p.Title, target.Expr, target.LegendFormat)
+		}
+	}
+	for _, v := range dashboard.Templating.List {
+		if metric, found := strings.CutPrefix(v.Query, "label_values("); found {
+			check(v.Name, metric, "")
+		}
+	}
+	if len(dashboard.Panels) < 8 {
+		t.Errorf("found only %d panels", len(dashboard.Panels))
+	}
+}
+
 // TestAlertsUseExistingMetrics: each rule has the fields that an alert needs, its expression has no metric, label or
 // label value that does not exist, and docs/operations.md says what to do.
 func TestAlertsUseExistingMetrics(t *testing.T) {
@@ -119,11 +207,7 @@ func TestAlertsUseExistingMetrics(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(read(t, "../../docs/alerts.yaml")), &file); err != nil {
 		t.Fatal(err)
 	}
-	labels := map[string]string{}
-	for _, name := range names(t) {
-		name, l, _ := strings.Cut(name, "{")
-		labels[name] = strings.TrimSuffix(l, "}")
-	}
+	labels := labelsOf(t)
 	page := read(t, "../../docs/operations.md")
 	alerts := map[string]bool{}
 	for _, g := range file.Groups {
@@ -136,15 +220,7 @@ func TestAlertsUseExistingMetrics(t *testing.T) {
 			if !strings.Contains(page, "| `"+r.Alert+"` |") {
 				t.Errorf("docs/operations.md does not say what to do about %s", r.Alert)
 			}
-			used := metricName.FindAllString(r.Expr, -1)
-			if len(used) == 0 {
-				t.Errorf("%s uses no metric", r.Alert)
-			}
-			for _, name := range used {
-				if _, ok := labels[name]; !ok {
-					t.Errorf("%s: there is no metric %s", r.Alert, name)
-				}
-			}
+			checkNames(t, labels, r.Alert, r.Expr)
 			for _, s := range selector.FindAllStringSubmatch(r.Expr, -1) {
 				for _, m := range matcher.FindAllStringSubmatch(s[2], -1) {
 					if !slices.Contains(strings.Split(labels[s[1]], ","), m[1]) {

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +40,7 @@ func (f *flags) add(root *cobra.Command) {
 	p.StringVar(&f.set.NATS.Key, "key", "", "The key of the client certificate, a PEM file.")
 	p.StringVar(&f.set.NATS.Dir, "dir", "", "The folder of the NATS server in this process.")
 	p.StringVar(&f.set.Log.Stream, "stream", "", "The name of the stream. Default: K8S.")
+	p.StringVar(&f.set.Log.Prefix, "prefix", "", "The first token of the stream's subjects. Default: k8s.")
 	p.StringVar(&f.set.Replica.ID, "replica-id", "", "Distinguishes this replica. Default: host name and letters.")
 	p.DurationVar(&f.lease, "lease", 0, "How long a replica that does not answer keeps its units. Default: 15s.")
 	p.StringVar(&f.set.Queue.Overflow, "overflow", "",
@@ -54,12 +53,8 @@ func (f *flags) add(root *cobra.Command) {
 func (f *flags) config(cmd *cobra.Command) (*relay.Config, error) {
 	cfg := &relay.Config{}
 	if f.file != "" {
-		data, err := os.ReadFile(f.file)
-		if err == nil {
-			err = yaml.UnmarshalStrict(data, cfg)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("invalid --config %s: %w", f.file, err)
+		if err := readFile(f.file, cfg); err != nil {
+			return nil, err
 		}
 	}
 	f.set.Replica.Lease = metav1.Duration{Duration: f.lease}
@@ -75,6 +70,7 @@ func (f *flags) config(cmd *cobra.Command) (*relay.Config, error) {
 		"cert":       func() { cfg.NATS.Certificate = f.set.NATS.Certificate },
 		"key":        func() { cfg.NATS.Key = f.set.NATS.Key },
 		"stream":     func() { cfg.Log.Stream = f.set.Log.Stream },
+		"prefix":     func() { cfg.Log.Prefix = f.set.Log.Prefix },
 		"replica-id": func() { cfg.Replica.ID = f.set.Replica.ID },
 		"lease":      func() { cfg.Replica.Lease = f.set.Replica.Lease },
 		"overflow":   func() { cfg.Queue.Overflow = f.set.Queue.Overflow },

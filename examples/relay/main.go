@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"github.com/gvrwatch/gvrwatch/examples/relay/relay"
 )
 
 func main() {
@@ -88,6 +90,11 @@ func newRoot(out, errOut io.Writer) *cobra.Command {
 			}
 			if printConfig {
 				return printYAML(out, cfg)
+			}
+			if len(cfg.Clusters) > 0 { // what is wrong with them shows before NATS is there
+				if _, err := relay.ConnectAll(cfg.Clusters); err != nil {
+					return failure{err}
+				}
 			}
 			return serve(cmd.Context(), *cfg, dev, sameLog(cmd), errOut)
 		},

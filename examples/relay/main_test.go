@@ -181,6 +181,28 @@ func TestCommands(t *testing.T) {
 			[]string{`(?s)extra: .*"b".*extra: .*"c".*1 resources, 2 differences`}},
 		{"a mistake in the command line", []string{"tail", "-o", "xml"}, 2, []string{`invalid --output "xml"`}},
 		{"a subject of something else", []string{"tail", "k8s.pods"}, 2, []string{`invalid SUBJECT "k8s.pods": must`}},
+		{"a subject without the prefix", []string{"tail", "other.>"}, 2, []string{`invalid SUBJECT "other.>": must`}},
+		{"messages of a type", []string{"tail", "robots", "--all", "--until-end"}, 0,
+			[]string{`^(?:[0-9:]+ added +\S+/robots.demo.gvrwatch.dev factory/[abc] @\d+\n){3}[0-9:]+ synced .*\n$`}},
+		{
+			"messages of a type with its cluster and group",
+			[]string{"tail", c.Name + "/robots.demo.gvrwatch.dev", "--since", "1h", "--until-end"}, 0,
+			[]string{`added.*/a @`},
+		},
+		{"messages in a namespace", []string{"tail", "robots", "-n", "lab", "--until-end"}, 0, []string{`^$`}},
+		{
+			"messages of a type that is not there", []string{"tail", "ships"}, 1,
+			[]string{`no resource in the log has the name "ships"`},
+		},
+		{
+			"messages since a time", []string{"tail", "robots", "--since", "2020-01-02T03:04:05Z", "--until-end"}, 0,
+			[]string{`added.*/a @`},
+		},
+		{"nothing since a moment ago", []string{"tail", "--since", "1ns", "--until-end"}, 0, []string{`^$`}},
+		{"a time that is none", []string{"tail", "--since", "yesterday"}, 2,
+			[]string{`invalid --since "yesterday": must be a duration such as 5m, or a time such as 2006-01-02T15`}},
+		{"a time that comes", []string{"tail", "--since", "2999-01-02T03:04:05Z"}, 2, []string{`in the past`}},
+		{"a time before and all", []string{"tail", "--since", "5m", "--all"}, 2, []string{`invalid --since`}},
 		{"one more mistake", []string{"view"}, 2, []string{`See 'relay view --help'`}},
 	} {
 		t.Run(test.why, func(t *testing.T) {

@@ -70,7 +70,7 @@ func serve(ctx context.Context, cfg relay.Config, dev bool, access string, errOu
 	logger := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
 	// What the relay needs lives longer than ctx: when that ends, it publishes what it has received.
 	var now running
-	m := newMetrics(now.connected, now.status)
+	m := newMetrics(&cfg, &now)
 	if cfg.Listen != "" {
 		// Before NATS is there, so that a Pod that waits for it is alive.
 		stop, err := listen(cfg.Listen, m, &now, logger)
@@ -134,7 +134,8 @@ func announce(logger *slog.Logger, cfg *relay.Config, access string) {
 func sameLog(cmd *cobra.Command) string {
 	var text strings.Builder
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if slices.Contains([]string{"config", "nats", "creds", "ca", "cert", "key", "dir", "stream"}, f.Name) {
+		names := []string{"config", "nats", "creds", "ca", "cert", "key", "dir", "stream", "prefix"}
+		if slices.Contains(names, f.Name) {
 			value := f.Value.String()
 			if f.Name == "nats" {
 				value = redactURLs(value)

@@ -45,8 +45,8 @@ func newStatus(f *flags, out io.Writer) *cobra.Command {
 		Use:   "status",
 		Short: "Print who publishes which units, and how far",
 		Long: "Print who publishes which units, and how far. The exit status is 0 if all is well: every unit in the\n" +
-			"log is owned by a replica that has reported within its lease, is synced, is not behind by more than that\n" +
-			"lease, and no event of it was skipped; and no replica has a problem. AGE is that of the owner's report.",
+			"log is owned by a replica that has reported within its lease, is synced, is not behind by more than\n" +
+			"that lease, and no event of it was skipped; and no replica has a problem. AGE is that of the report.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" {
@@ -84,11 +84,13 @@ func newStatus(f *flags, out io.Writer) *cobra.Command {
 	return cmd
 }
 
-// reportOf joins what the members say with the positions in the log. Who owns a unit is what its position says: a member
-// that says so, too, may not know yet that it was taken.
+// reportOf joins what the members say with the positions in the log. Who owns a unit is what its position says: a
+// member that says so, too, may not know yet that it was taken.
 func reportOf(members []engine.Member, entries []engine.Entry) report {
 	r := report{Units: []row{}, Members: []replica{}}
-	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
+	problem := func(format string, args ...any) {
+		r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+	}
 	byID, fresh := map[string]engine.Member{}, false
 	for _, m := range members {
 		byID[m.ID] = m
@@ -109,12 +111,15 @@ func reportOf(members []engine.Member, entries []engine.Entry) report {
 	}
 	rows := map[engine.Unit]row{}
 	for _, e := range entries {
-		p, status := e.Position, engine.UnitStatus{Unit: e.Unit, Epoch: e.Position.Epoch,
-			ResourceVersion: e.Position.ResourceVersion, Synced: e.Position.ResourceVersion != ""}
+		p := e.Position
+		status := engine.UnitStatus{
+			Unit: e.Unit, Epoch: p.Epoch, ResourceVersion: p.ResourceVersion, Synced: p.ResourceVersion != "",
+		}
 		owner, known := byID[p.Owner]
-		switch i := slices.IndexFunc(owner.Units, func(u engine.UnitStatus) bool { return u.Unit == e.Unit }); {
-		case i >= 0:
-			rows[e.Unit] = row{owner.Units[i], owner.ID, owner.Age}
+		described := slices.Concat(owner.Units, owner.Waiting)
+		switch i := slices.IndexFunc(described, func(u engine.UnitStatus) bool { return u.Unit == e.Unit }); {
+		case i >= 0: // in Waiting while it is being taken
+			rows[e.Unit] = row{described[i], owner.ID, owner.Age}
 		case known: // it has just taken the unit, or has more than a report describes
 			rows[e.Unit] = row{status, owner.ID, owner.Age}
 		case p.Owner != "":

@@ -26,6 +26,7 @@ func TestReport(t *testing.T) {
 	failing := with(func(u *engine.UnitStatus) { u.Problem = "forbidden" })
 	behind := with(func(u *engine.UnitStatus) { u.Pending, u.Lag = 1, 14*time.Second })
 	skipping := with(func(u *engine.UnitStatus) { u.Skipped = 3 })
+	taken := engine.UnitStatus{Unit: unit, State: "Waiting", Problem: "being taken"}
 	gone := with(func(u *engine.UnitStatus) {
 		u.State, u.Synced, u.ResourceVersion, u.Problem = "Unowned", false, "7", "a has ended without a word"
 	})
@@ -83,6 +84,11 @@ func TestReport(t *testing.T) {
 			"a member that still says that it owns a unit, which another one has taken",
 			[]engine.Member{waiting("a"), member("b", 0, failing)}, []engine.Entry{position},
 			report{Units: []row{{described, "a", 0}}, Members: []replica{{"a", 0, lease}, {"b", 0, lease}}},
+		},
+		{
+			"the owner is still reading what the log has of a unit", []engine.Member{waiting("a", taken)},
+			[]engine.Entry{position},
+			report{Units: []row{{taken, "a", 0}}, Members: one("a"), Problems: []string{"c/pods: being taken"}},
 		},
 		{
 			"a member says that it owns a unit, and the position says that nobody does",

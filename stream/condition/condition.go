@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/gvrwatch/gvrwatch/internal/invalid"
+	"github.com/gvrwatch/gvrwatch/internal/size"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/jsonpath"
@@ -87,7 +88,8 @@ func MustParse(text string) Condition {
 //
 // A condition whose observedGeneration, or else that of the status, is lower than metadata.generation does not count.
 // Spaces and quotes around the VALUE of a jsonpath are removed. A JSONPath has no "}", not even in a text, and at most
-// one "..". A text has at most 4096 bytes. Parse returns an [*stream.OptionsError].
+// one "..". An object in which that would take more than about 200 MB of memory (as one with 4,100 objects one in the
+// other) does not meet the condition. A text has at most 4096 bytes. Parse returns an [*stream.OptionsError].
 func Parse(text string) (Condition, error) {
 	name, rest, hasRest := strings.Cut(text, "=")
 	var c Condition
@@ -276,6 +278,9 @@ func (c Condition) checkStatus(o map[string]any) (problem string) {
 }
 
 func (c Condition) checkPath(o map[string]any) (problem string, err error) {
+	if size.TooDeep(o, strings.Count(c.name, "..")) {
+		return "is too deep or too large to look for {" + c.name + "}", nil
+	}
 	found, err := c.find(o)
 	switch {
 	case err != nil || len(found) == 0:

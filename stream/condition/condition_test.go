@@ -3,6 +3,7 @@ package condition_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -170,6 +171,23 @@ func TestMet(t *testing.T) {
 	ready1, _ := condition.Parse("condition=Ready")
 	if met, err := ready1.Met(&unstructured.Unstructured{}); met || err != nil {
 		t.Errorf("an object without fields: %v, %v", met, err)
+	}
+}
+
+// TestMetOfDeepObjects: a recursive descent, which takes memory in proportion to the square of an object's depth, is
+// bounded. No object ends a wait by being deep.
+func TestMetOfDeepObjects(t *testing.T) {
+	deep := object(t, strings.Repeat(`{"a":`, 9900)+`"x"`+strings.Repeat(`}`, 9900))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, text := range []string{"jsonpath={..a}", "jsonpath={..b}", `jsonpath={.a[?(@..b=="x")]}`} {
+		if met, err := condition.MustParse(text).Met(deep); met || err != nil {
+			t.Errorf("%s: %v, %v", text, met, err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 10 {
+		t.Errorf("it took %d MB", mb)
 	}
 }
 

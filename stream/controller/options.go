@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"log/slog"
+	"strconv"
 
 	"k8s.io/client-go/util/workqueue"
 
@@ -12,7 +13,7 @@ import (
 
 // Options configure [Run]. The zero value is the default.
 type Options struct {
-	// Workers is the number of reconciles that run at once, each of another key. Zero means 1.
+	// Workers is the number of reconciles that run at once, each of another key: at most 10,000. Zero means 1.
 	Workers int
 	// KeyFunc returns the keys that an event of an object leads to; none if the event is of no interest. It runs in
 	// the loop over the sequence. A panic of it ends the run with a [*stream.PanicError]. Nil means [KeyOf]. See
@@ -41,12 +42,16 @@ type Options struct {
 const (
 	defaultMaxPending = 10_000
 	acksPerKey        = 16
+	maxWorkers        = 10_000
 )
 
 // check returns a copy with the defaults.
 func (o *Options) check() (Options, error) {
 	checked := *cmp.Or(o, &Options{})
 	err := cmp.Or(invalid.Negative("Workers", checked.Workers), invalid.Negative("MaxPending", checked.MaxPending))
+	if checked.Workers > maxWorkers {
+		err = invalid.New("Workers", strconv.Itoa(checked.Workers), "must be at most "+strconv.Itoa(maxWorkers))
+	}
 	checked.Workers = cmp.Or(checked.Workers, 1)
 	checked.MaxPending = cmp.Or(checked.MaxPending, defaultMaxPending)
 	if checked.KeyFunc == nil {

@@ -306,6 +306,7 @@ func TestInvalidArguments(t *testing.T) {
 		{"seq", controller.Run(t.Context(), nil, j.reconcile, nil)},
 		{"reconcile", controller.Run(t.Context(), seq, nil, nil)},
 		{"Workers", controller.Run(t.Context(), seq, j.reconcile, &controller.Options{Workers: -1})},
+		{"Workers", controller.Run(t.Context(), seq, j.reconcile, &controller.Options{Workers: 1 << 20})},
 		{"MaxPending", controller.Run(t.Context(), seq, j.reconcile, &controller.Options{MaxPending: -1})},
 	} {
 		var invalid *stream.OptionsError

@@ -20,6 +20,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -131,7 +132,7 @@ func (l *ListerWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptio
 
 // attach returns the run of the last List, if it waits at the version. It returns nil if the Watch needs another run.
 func (l *ListerWatcher) attach(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	if err := l.check(o); err != nil {
+	if err := l.check(ctx, o); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
@@ -156,7 +157,10 @@ func (l *ListerWatcher) attach(ctx context.Context, o metav1.ListOptions) (watch
 }
 
 // check returns an error if the Stream cannot answer a request.
-func (l *ListerWatcher) check(o metav1.ListOptions) error {
+func (l *ListerWatcher) check(ctx context.Context, o metav1.ListOptions) error {
+	if ctx == nil {
+		return invalid.New("ctx", "", "must not be nil")
+	}
 	if _, _, err := l.stream.Watched(friend.Access{}); err != nil {
 		return err
 	}
@@ -183,7 +187,7 @@ func otherSelector(kind, given, own string) error {
 // start ends the run that waits or was stopped, and begins the run of s: from a position, or a snapshot if that is nil.
 func (l *ListerWatcher) start(ctx context.Context, o metav1.ListOptions, s *session,
 	from *checkpoint.Position) (*session, error) {
-	if err := l.check(o); err != nil {
+	if err := l.check(ctx, o); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()

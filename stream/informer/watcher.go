@@ -49,7 +49,10 @@ func Watch(ctx context.Context, s sequence) *Watcher {
 		if s == nil {
 			s = (*stream.Stream)(nil)
 		}
-		if _, run, _ := s.Watched(friend.Access{}); run.Checkpoint != nil {
+		switch _, run, err := s.Watched(friend.Access{}); {
+		case err != nil:
+			return err
+		case run.Checkpoint != nil:
 			return errCheckpoint
 		}
 		err := w.deliver(ctx, s.Resource(), s.Host(ctx, host.Run{FailOnLoss: true}))
@@ -80,8 +83,12 @@ func newWatcher(ctx context.Context, buffer int) (*Watcher, context.Context) {
 // ResultChan returns the channel of events. It is closed when the run has ended.
 func (w *Watcher) ResultChan() <-chan watch.Event { return w.results }
 
-// Stop ends the run, and does not wait for that. It may be called more than once.
-func (w *Watcher) Stop() { w.cancel() }
+// Stop ends the run, and does not wait for that. It may be called more than once. On the zero Watcher it does nothing.
+func (w *Watcher) Stop() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+}
 
 // Done returns a channel that is closed when the run has ended and ResultChan is closed.
 func (w *Watcher) Done() <-chan struct{} { return w.done }

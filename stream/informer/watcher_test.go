@@ -212,6 +212,12 @@ func TestWatchRefuses(t *testing.T) {
 		if diff := cmp.Diff(failed, received(informer.Watch(t.Context(), nil))); diff != "" {
 			t.Errorf("nil (-want +got):\n%s", diff)
 		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if diff := cmp.Diff([]string{"closed"}, received(informer.Watch(ended, nil))); diff != "" {
+			t.Errorf("nil, and a context that has ended (-want +got):\n%s", diff)
+		}
+		(&informer.Watcher{}).Stop() // does nothing
 		do(t, srv, "widgets forbid all")
 		w := informer.Watch(t.Context(), newStream(t, srv, nil))
 		if diff := cmp.Diff([]string{"ERROR Forbidden", "closed"}, received(w)); diff != "" {

@@ -70,7 +70,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.server.Se
 func (s *Server) Close() { s.server.Close() }
 
 // Serve adds resources, as the creation of a CRD does, or replaces served resources of the same name, for example to
-// change their verbs. Versions of one resource share their objects.
+// change their verbs. Versions of one resource share their objects. Serve panics as NewServer does.
 func (s *Server) Serve(resources ...gvr.Resource) { s.server.Serve(resources...) }
 
 // Unserve stops serving resources, as if a version of a CRD were no longer served: their watches end, requests get 404,

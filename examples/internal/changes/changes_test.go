@@ -65,6 +65,22 @@ func TestCompare(t *testing.T) {
 			`{"kind":"Secret","apiVersion":"v1","data":{"a":"eHl6","b":"YWI=","c":"YQ=="}}`, fields{
 				{"data.a", "(3 bytes)", "(3 bytes) (changed)"}, {"data.b", "(1 bytes)", "(2 bytes)"},
 				{"data.c", "", "(1 bytes)"}}},
+		{"nor are what is no map, annotations, and fields that no Secret has",
+			`{"kind":"Secret","apiVersion":"v1","data":"SECRET","type":"a","x":{"y":"SECRET"},
+				"metadata":{"annotations":{"kapp.k14s.io/original":"SECRET",
+				"objectset.rio.cattle.io/applied":"SECRET","a":"SECRET"}}}`,
+			`{"kind":"Secret","apiVersion":"v1","data":["SECRET"],"type":"b","x":{"y":"SECRET2"},
+				"stringData":{"a":"SECRET"},"metadata":{"x":"SECRET","labels":{"a":"b"},"annotations":{
+				"kapp.k14s.io/original":"SECRET2","objectset.rio.cattle.io/applied":"TERCES","b":["SECRET"]}}}`, fields{
+				{"metadata.annotations.a", "(6 bytes)", ""}, {"metadata.annotations.b", "", "(hidden)"},
+				{"metadata.annotations[kapp.k14s.io/original]", "(6 bytes)", "(7 bytes)"},
+				{"metadata.annotations[objectset.rio.cattle.io/applied]", "(6 bytes)", "(6 bytes) (changed)"},
+				{"metadata.labels", "", `{"a":"b"}`}, {"metadata.x", "", "(6 bytes)"},
+				{"data", "(3 bytes)", "(hidden)"}, {"stringData", "", `{"a":"(6 bytes)"}`}, {"type", "a", "b"},
+				{"x", "(hidden)", "(hidden) (changed)"}}},
+		{"values of what was a Secret", `{"kind":"Secret","apiVersion":"v1","data":{"a":"SECRET"}}`,
+			`{"data":{"a":"x"}}`,
+			fields{{"apiVersion", "v1", ""}, {"data.a", "(3 bytes)", "(0 bytes)"}, {"kind", "Secret", ""}}},
 	} {
 		got := changes.Compare(object(t, c.before), object(t, c.after))
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -120,6 +136,25 @@ func testDiffer(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" || (err != nil) != c.err {
 			t.Errorf("%s: %v (-want +got):\n%s", c.why, err, diff)
 		}
+	}
+}
+
+// TestDifferHidesSecrets: an object is a Secret if it is one of the resource, whatever it says of itself.
+func TestDifferHidesSecrets(t *testing.T) {
+	d := changes.NewDiffer()
+	var got changes.Change
+	for _, value := range []string{"SECRET", "SECRET2"} {
+		ev := stream.Event{Type: stream.Modified}
+		ev.JSON = json.RawMessage(`{"metadata":{"name":"a","uid":"u"},"x":"` + value + `"}`)
+		ev.Resource.Resource = "secrets"
+		var err error
+		if got, err = d.Compare(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []changes.Field{{Path: "x", Old: "(6 bytes)", New: "(7 bytes)"}}
+	if diff := cmp.Diff(want, got.Fields); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gvrwatch/gvrwatch/examples/internal/secrets"
 )
 
 // Field is a field that has changed. Old or New is empty if the field did not exist before, or does not any more.
@@ -31,10 +33,20 @@ const maxDepth = 100
 // a list whose elements have a name, or another of listKeys, that no two share, elements are compared with those of
 // the same name, and their order does not matter.
 //
-// The values in data and stringData of a Secret are not shown, only their sizes.
+// Of a Secret only what [secrets.Hide] keeps is shown, and the sizes of other values.
 func Compare(before, after map[string]any) []Field {
-	c := &comparison{secret: after["kind"] == "Secret" && after["apiVersion"] == "v1"}
-	c.object("", visible(before), visible(after), maxDepth)
+	return compare(before, after, isSecret(before) || isSecret(after))
+}
+
+func isSecret(o map[string]any) bool { return o["kind"] == "Secret" && o["apiVersion"] == "v1" }
+
+func compare(before, after map[string]any, secret bool) []Field {
+	before, after = visible(before), visible(after)
+	if secret {
+		before, after = secrets.Hide(before, hide), secrets.Hide(after, hide)
+	}
+	c := &comparison{}
+	c.object("", before, after, maxDepth)
 	slices.SortStableFunc(c.fields, func(a, b Field) int { return rank(a.Path) - rank(b.Path) })
 	return c.fields
 }
@@ -71,10 +83,7 @@ func rank(path string) int {
 	return 2
 }
 
-type comparison struct {
-	secret bool
-	fields []Field
-}
+type comparison struct{ fields []Field }
 
 // compare adds the differences of two values, of which one may be missing.
 func (c *comparison) compare(path string, before, after *any, depth int) {
@@ -97,10 +106,10 @@ func (c *comparison) compare(path string, before, after *any, depth int) {
 	}
 	f := Field{Path: path}
 	if before != nil {
-		f.Old = c.text(path, *before)
+		f.Old = text(*before)
 	}
 	if after != nil {
-		f.New = c.text(path, *after)
+		f.New = text(*after)
 	}
 	if f.Old == f.New { // the sizes of two values of a Secret
 		f.New += " (changed)"
@@ -175,9 +184,9 @@ func (c *comparison) set(path string, list []any, other map[any]bool, old bool) 
 	for _, v := range list {
 		f := Field{Path: path}
 		if old {
-			f.Old = c.text(path, v)
+			f.Old = text(v)
 		} else {
-			f.New = c.text(path, v)
+			f.New = text(v)
 		}
 		if !other[v] {
 			c.fields = append(c.fields, f)
@@ -236,11 +245,10 @@ func named(list []any) map[string]any {
 }
 
 // text returns a value as text.
-func (c *comparison) text(path string, v any) string {
-	if c.secret && (strings.HasPrefix(path, "data") || strings.HasPrefix(path, "stringData")) {
-		return sizes(v)
-	}
+func text(v any) string {
 	switch v := v.(type) {
+	case secretValue:
+		return v.String()
 	case string:
 		if v == "" || strings.TrimSpace(v) != v || json.Valid([]byte(v)) || strings.ContainsAny(v, "\n\"→") {
 			return quoted(v)
@@ -258,13 +266,25 @@ func quoted(v any) string {
 	return string(b)
 }
 
-// sizes describes a value of a Secret without showing it.
-func sizes(v any) string {
-	switch v := v.(type) {
-	case string:
-		return fmt.Sprintf("(%d bytes)", base64.StdEncoding.DecodedLen(len(v))-strings.Count(v, "="))
-	case map[string]any:
-		return fmt.Sprintf("(%d keys)", len(v))
-	}
-	return "(hidden)"
+// secretValue is a value that is not shown.
+type secretValue struct {
+	value  any
+	base64 bool
 }
+
+func hide(field string, value any) any { return secretValue{value, field == "data"} }
+
+// String describes the value without showing it.
+func (h secretValue) String() string {
+	text, ok := h.value.(string)
+	switch {
+	case !ok:
+		return "(hidden)"
+	case h.base64:
+		return fmt.Sprintf("(%d bytes)", base64.StdEncoding.DecodedLen(len(text))-strings.Count(text, "="))
+	}
+	return fmt.Sprintf("(%d bytes)", len(text))
+}
+
+// MarshalJSON is for a map that has appeared or gone as a whole.
+func (h secretValue) MarshalJSON() ([]byte, error) { return json.Marshal(h.String()) }

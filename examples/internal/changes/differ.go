@@ -61,7 +61,8 @@ func (d *Differ) Compare(ev stream.Event) (Change, error) {
 		if err != nil {
 			return Change{}, err
 		}
-		c.Fields = Compare(old, o.Object)
+		secret := ev.Resource.Group == "" && ev.Resource.Resource == "secrets"
+		c.Fields = compare(old, o.Object, secret || isSecret(old) || isSecret(o.Object))
 	}
 	b, err := json.Marshal(visible(o.Object))
 	if err != nil {

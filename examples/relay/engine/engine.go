@@ -55,7 +55,7 @@ type Log interface {
 	// other error it is unknown whether the call was successful: the caller repeats it, or reads the position.
 	Publish(ctx context.Context, parts []Part) ([]uint64, error)
 	// Objects returns the last message of each object of a unit, deleted ones too, and no others. It has all that was
-	// published before, and may have what is published meanwhile. Without data, Message.Data is nil.
+	// published before, and may have what is published meanwhile. Without data, Message.Data and Message.ID are empty.
 	Objects(ctx context.Context, u Unit, data bool) ([]Message, error)
 	// Tail yields the messages that match, in the order of the log, and waits for more.
 	Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, error]
@@ -176,11 +176,16 @@ type Message struct {
 
 // TailOptions select the messages that Tail yields.
 type TailOptions struct {
-	// Pattern is a subject as the engine has them, with its wildcards. Empty means all messages.
+	// Pattern is a subject as the engine has them, with its wildcards. Empty means those of Units.
 	Pattern string
+	// Units are those whose messages match. None means all messages. One without a namespace has those of all.
+	Units []Unit
 	// All begins with what the log has. Otherwise Tail begins with what is published from now on.
 	All bool
-	// UntilEnd ends the sequence with what the log has at the start, instead of waiting for more.
+	// Since begins with what was published since then by the log's clock. Zero means nothing; All is stronger.
+	Since time.Time
+	// UntilEnd ends the sequence with what the log has at the start, instead of waiting for more. Without Since it
+	// implies All.
 	UntilEnd bool
 }
 

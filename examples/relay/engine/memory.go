@@ -150,7 +150,7 @@ func (m *Memory) Objects(_ context.Context, u Unit, data bool) ([]Message, error
 			continue
 		}
 		if !data {
-			msg.Data = nil
+			msg.Data, msg.ID = nil, ""
 		}
 		last[object{msg.Unit, msg.UID}] = msg
 	}
@@ -168,15 +168,18 @@ func (m *Memory) Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, 
 	next := m.revision
 	m.mu.Unlock()
 	end := next
-	if opts.All || opts.UntilEnd {
+	if opts.All || opts.UntilEnd || !opts.Since.IsZero() {
 		next = 0
+	}
+	if opts.All {
+		opts.Since = time.Time{}
 	}
 	return func(yield func(Message, error) bool) {
 		for {
 			m.mu.Lock()
 			var found []Message
 			for _, msg := range m.messages {
-				if msg.Revision > next {
+				if msg.Revision > next && !msg.Time.Before(opts.Since) && opts.has(msg.Unit) {
 					found = append(found, msg)
 				}
 			}
@@ -204,6 +207,11 @@ func (m *Memory) Tail(ctx context.Context, opts TailOptions) iter.Seq2[Message, 
 			}
 		}
 	}
+}
+
+// has reports whether the messages of a unit match.
+func (o TailOptions) has(u Unit) bool {
+	return len(o.Units) == 0 || slices.Contains(o.Units, u) || slices.Contains(o.Units, u.Whole())
 }
 
 // Expire implements Log.

@@ -94,8 +94,10 @@ type aboutMark struct {
 }
 
 type aboutSkipped struct {
-	SkippedType   string `json:"skippedtype"`
-	SkippedReason string `json:"skippedreason"`
+	SkippedType    string `json:"skippedtype"`
+	SkippedSubject string `json:"skippedsubject"`
+	SkippedUID     string `json:"skippeduid"`
+	SkippedReason  string `json:"skippedreason"`
 }
 
 type aboutObject struct {
@@ -149,7 +151,7 @@ func Decode(data []byte) (Event, error) {
 	case engine.Synced:
 		ev.Namespace = in.Namespace
 	case engine.Skipped:
-		ev.Skipped = &Skipped{engine.Type(in.SkippedType), in.SkippedReason, in.Subject, in.UID}
+		ev.Skipped = &Skipped{engine.Type(in.SkippedType), in.SkippedReason, in.SkippedSubject, in.SkippedUID}
 	case engine.Added, engine.Modified, engine.Deleted:
 		if in.UID == "" || in.ContentType != contentType || len(in.Data) == 0 || in.Data[0] != '{' {
 			return Event{}, errNotOurs

@@ -1,21 +1,7 @@
 // Package message encodes events as CloudEvents 1.0 in structured JSON, decodes them, and redacts objects. It does no
 // I/O.
 //
-// An event has the attributes specversion, id, source, type and time. Those about an object have datacontenttype, data
-// and, if it has a name, subject ("namespace/name" or "name"). Extension attributes are absent where they are empty,
-// false or zero. Integers that do not fit into 32 bits are strings. They are:
-//
-//   - epoch: that of the unit's owner
-//   - resourceversion: of the object, or of the snapshot for SYNCED
-//   - uid, inferred, coalesced: see stream.Event
-//   - truncated, objectbytes, objectsha256, redactionfailed: see Truncation
-//   - namespace: of a GAP or SYNCED that is about one namespace
-//   - gapreason, gapfrom, gapto, historylost: see stream.GapDetails
-//   - skippedtype, skippedreason: see Skipped
-//
-// An id is "CLUSTER-UID/RESOURCE.GROUP/UID@VERSION/TYPE". Instead of UID@VERSION, GAP has [NAMESPACE/]-@FROM..TO, and
-// SYNCED [NAMESPACE/]-@VERSION, and what was skipped -@HASH. The id is the same after a restart. The source is "/clusters/NAME/RESOURCE.GROUP".
-// Both are escaped as paths.
+// MESSAGES.md lists the attributes of an event, and the forms of its id. The id is the same after a restart.
 //
 // What identifies an object (its namespace, name, uid and resourceVersion) is in attributes, and is not redacted there.
 package message
@@ -80,13 +66,11 @@ func (e *Encoder) Encode(u engine.Unit, ev stream.Event, epoch uint64, r *Redact
 	return m, nil
 }
 
-// EncodeSkipped returns a message that stands for ev, which the engine can't take for a reason. It has the beginnings of
-// what identifies the object.
+// EncodeSkipped returns a message that stands for ev, which the engine can't take for a reason. It has the beginnings
+// of what identifies the object.
 func (e *Encoder) EncodeSkipped(u engine.Unit, ev stream.Event, epoch uint64, reason error) engine.Message {
-	var id identity
-	if meta := ev.Meta(); meta != nil {
-		id = identity{meta.GetName(), meta.GetNamespace(), string(meta.GetUID()), ev.ResourceVersion}
-	}
+	meta := ev.Meta()
+	id := identity{meta.GetName(), meta.GetNamespace(), string(meta.GetUID()), ev.ResourceVersion}
 	text, _ := json.Marshal(id) // strings never fail
 	sum := sha256.Sum256(append(text, ev.Type...))
 	m := engine.Message{Unit: u, Type: engine.Skipped}
@@ -95,17 +79,18 @@ func (e *Encoder) EncodeSkipped(u engine.Unit, ev stream.Event, epoch uint64, re
 	if id.Namespace != "" && id.Name != "" {
 		subject = id.Namespace + "/" + id.Name
 	}
-	a := e.attributes(&m, short(subject), 0)
-	a.text("uid", short(id.UID))
+	a := e.attributes(&m, "", 0)
 	a.integer("epoch", epoch)
-	a.text("skippedtype", short(string(types[ev.Type])))
+	a.text("skippedtype", string(types[ev.Type]))
+	a.text("skippedsubject", short(subject))
+	a.text("skippeduid", short(id.UID))
 	a.text("skippedreason", short(reason.Error()))
 	m.Data = append(a, '}')
 	return m
 }
 
-// longest is how many bytes a version in a GAP or SYNCED, and a text about what was skipped, may have. So the engine can
-// take these messages, whatever a server sends.
+// longest is how many bytes a version in a GAP or SYNCED, and a text about what was skipped, may have. So the engine
+// can take these messages, whatever a server sends.
 const longest = 256
 
 // short returns the beginning of a text that others have chosen.
@@ -116,8 +101,8 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:longest], "") + "..."
 }
 
-// encodeMark encodes a GAP or SYNCED. A version that no API server of Kubernetes has, because it is too long, is cut in a
-// GAP, and left out of a SYNCED.
+// encodeMark encodes a GAP or SYNCED. A version that no API server of Kubernetes has, because it is too long, is cut in
+// a GAP, and left out of a SYNCED.
 func (e *Encoder) encodeMark(m *engine.Message, ev stream.Event, epoch uint64) {
 	namespace := m.Unit.Namespace
 	if namespace == "" {

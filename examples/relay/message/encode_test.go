@@ -330,3 +330,31 @@ func BenchmarkEncode(b *testing.B) {
 		}
 	}
 }
+
+// TestEncodeSkipped: what stands for an event that can't be published is short, whatever the event has.
+func TestEncodeSkipped(t *testing.T) {
+	long := strings.Repeat("\u00e9", 100_000)
+	for _, test := range []struct {
+		why   string
+		event stream.Event
+		want  message.Skipped
+	}{
+		{"a uid that is too long", object(stream.Modified, "7", strings.Replace(web, `"u1"`, `"`+long+`"`, 1)),
+			message.Skipped{Type: engine.Modified, Reason: "too large", Subject: "shop/web", UID: long[:256] + "..."}},
+		{"everything is long", object(stream.Deleted, long, `{"metadata":{"name":"`+long+`","uid":"u1"}}`),
+			message.Skipped{Type: engine.Deleted, Reason: "too large", Subject: long[:256] + "...", UID: "u1"}},
+		{"no object", stream.Event{Type: stream.Added}, message.Skipped{Type: engine.Added, Reason: "too large"}},
+	} {
+		m := encoder(1<<20).EncodeSkipped(apps, test.event, 1, engine.ErrTooLarge)
+		ev, err := message.Decode(m.Data)
+		if err != nil {
+			t.Fatalf("%s: %v: %s", test.why, err, m.Data)
+		}
+		if diff := cmp.Diff(&test.want, ev.Skipped); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", test.why, diff)
+		}
+		if len(m.Data) > 2000 || len(m.ID) > 200 || m.Unit != apps || m.UID != "" {
+			t.Errorf("%s: the message is %+v", test.why, m)
+		}
+	}
+}

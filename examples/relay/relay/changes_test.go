@@ -579,7 +579,9 @@ func TestSecretData(t *testing.T) {
 			c.rule.Resource = "secrets"
 			w.config.Selection.Resources, w.config.Rules = []string{"secrets"}, []relay.Rule{c.rule}
 			o := w.srv.Put(secrets, "ns", "a", "data.password=hunter2", "metadata.labels.x=visible")
-			o.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "repeated"})
+			o.SetAnnotations(map[string]string{
+				"kubectl.kubernetes.io/last-applied-configuration": "repeated", "any.other": "repeated",
+			})
 			if _, err := w.srv.Update(secrets, o); err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,18 +61,21 @@ var (
 	prefixName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 )
 
-// validURLs reports whether nats.go can parse all URLs of a list.
+// validURLs reports whether nats.go can use all URLs of a list.
 func validURLs(list string) bool {
 	for text := range strings.SplitSeq(list, ",") {
 		if text = strings.TrimSpace(text); !strings.Contains(text, "://") {
 			text = "nats://" + text
 		}
-		if _, err := url.Parse(text); err != nil {
+		u, err := url.Parse(text)
+		if err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
 			return false
 		}
 	}
 	return true
 }
+
+const minLogBytes = 1 << 20 // about one message, as NATS limits them
 
 func (c *Config) check() error {
 	invalid := func(field string, value any, must string) error {
@@ -81,7 +85,7 @@ func (c *Config) check() error {
 	switch {
 	case c.NATS.URL != "" && c.NATS.Dir != "":
 		return invalid("nats.dir", c.NATS.Dir, "empty if nats.url is set: the folder is that of the embedded server")
-	case !validURLs(c.NATS.URL):
+	case c.NATS.URL != "" && !validURLs(c.NATS.URL):
 		// It is not printed, since it may have a password.
 		return errors.New("invalid nats.url: must be URLs such as nats://host:4222, separated by commas, " +
 			"with special characters of passwords as %XX")
@@ -97,8 +101,8 @@ func (c *Config) check() error {
 		return invalid("log.copies", c.Log.Copies, "1, 3 or 5")
 	case c.Log.KeepDeleted.Duration < time.Second:
 		return invalid("log.keepDeleted", c.Log.KeepDeleted.Duration, "at least 1s")
-	case c.Log.MaxBytes < 0:
-		return invalid("log.maxBytes", c.Log.MaxBytes, "0, for no limit, or more")
+	case c.Log.MaxBytes < 0, c.Log.MaxBytes > 0 && c.Log.MaxBytes < minLogBytes:
+		return invalid("log.maxBytes", c.Log.MaxBytes, fmt.Sprintf("0, for no limit, or at least %d", minLogBytes))
 	case c.Replica.Lease.Duration < time.Second:
 		return invalid("replica.lease", c.Replica.Lease.Duration, "at least 1s")
 	case c.Replica.Grace.Duration < time.Second:

@@ -63,6 +63,8 @@ func TestCompleteDefaults(t *testing.T) {
 
 func TestCompleteRefuses(t *testing.T) {
 	second := metav1.Duration{Duration: time.Second - 1}
+	const urls = "invalid nats.url: must be URLs such as nats://host:4222, separated by commas, with special " +
+		"characters of passwords as %XX"
 	for _, test := range []struct {
 		why  string
 		make func(*relay.Config)
@@ -87,7 +89,11 @@ func TestCompleteRefuses(t *testing.T) {
 		{"too short to be meant", func(c *relay.Config) { c.Log.KeepDeleted = second },
 			`invalid log.keepDeleted "999.999999ms": must be at least 1s`},
 		{"less than nothing", func(c *relay.Config) { c.Log.MaxBytes = -1 },
-			`invalid log.maxBytes "-1": must be 0, for no limit, or more`},
+			`invalid log.maxBytes "-1": must be 0, for no limit, or at least 1048576`},
+		{"a stream that is full at once", func(c *relay.Config) { c.Log.MaxBytes = 1000 },
+			`invalid log.maxBytes "1000": must be 0, for no limit, or at least 1048576`},
+		{"the scheme of the monitoring port", func(c *relay.Config) { c.NATS.URL = "http://h:8222" }, urls},
+		{"a server without a name", func(c *relay.Config) { c.NATS.URL = "nats://h,nats://:4222" }, urls},
 		{"a short lease", func(c *relay.Config) { c.Replica.Lease = second },
 			`invalid replica.lease "999.999999ms": must be at least 1s`},
 		{"a short grace period", func(c *relay.Config) { c.Replica.Grace = second },
@@ -105,8 +111,7 @@ func TestCompleteRefuses(t *testing.T) {
 		{
 			"a password with a slash, which is not printed",
 			func(c *relay.Config) { c.NATS.URL = "nats://h,u:pass/word@h" },
-			"invalid nats.url: must be URLs such as nats://host:4222, separated by commas, with special characters " +
-				"of passwords as %XX"},
+			urls},
 		{"a rule for nothing", func(c *relay.Config) { c.Rules = []relay.Rule{{}} },
 			`invalid rules[0].resource "": must be the name or pattern of a resource`},
 	} {

@@ -21,6 +21,7 @@ type Config struct {
 	Log     Log     `json:"log"`
 	Replica Replica `json:"replica"`
 	Queue   Queue   `json:"queue"`
+	Metrics Metrics `json:"metrics"`
 	// Listen is the address of /metrics, /readyz and /healthz. Empty means none.
 	Listen string `json:"listen,omitempty"`
 	// LogLevel is debug, info, warn or error. Empty means info.
@@ -49,14 +50,15 @@ type Selection struct {
 
 // Rule is for one resource.
 type Rule struct {
-	// Resource is a name or a pattern, as in Selection. The first rule that matches a resource is its rule. A name
-	// that no resource has is a problem in the status.
+	// Resource is a name or a pattern, as in Selection. The first rule that matches a resource is its rule. A rule
+	// that matches nothing, or only what earlier rules match, is a problem in the status.
 	Resource      string `json:"resource"`
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
-	// Redact are JSONPaths of values to replace by "REDACTED", such as "$.spec.containers[*].env[*].value". If there
-	// are any, the annotation of kubectl apply is replaced and managedFields left out, too: both may repeat values.
-	// Other annotations may do so, and are published.
+	// Redact are JSONPaths of values to replace by "REDACTED", such as "$.spec.containers[*].env[*].value":
+	// see message.ParseRedaction. If there are any, managedFields are left out, because they may repeat values, and
+	// annotations are replaced in which kubectl apply, kapp, Rancher or Banzai Cloud keep a copy of the object, or that
+	// have an object or a list in JSON, gzip or zip. Other annotations may repeat values, too, and are published.
 	Redact []string `json:"redact,omitempty"`
 	// Unredacted publishes the data of Secrets, which are redacted without it.
 	Unredacted bool `json:"unredacted,omitempty"`
@@ -110,6 +112,13 @@ type Queue struct {
 	Overflow string `json:"overflow,omitempty"`
 	// Bytes is roughly the memory that the events that wait may take. 0 means 64 MiB.
 	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// Metrics configures what /metrics shows.
+type Metrics struct {
+	// Namespaces shows the units of a resource with split one by one, with the label "namespace". Without it they are
+	// added up, and no metric names a namespace.
+	Namespaces bool `json:"namespaces,omitempty"`
 }
 
 // shared identifies what the replicas of a relay must have in common.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/client-go/dynamic"
@@ -34,6 +37,10 @@ func Connect(c Cluster) (*Connection, error) {
 	raw, err := loader.RawConfig()
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
+	}
+	if _, known := raw.Contexts[c.Context]; c.Context != "" && !known {
+		return nil, fmt.Errorf("invalid context %q: must be one of the kubeconfig: %s", c.Context,
+			strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
 	}
 	cfg, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) && c.Context == "" {

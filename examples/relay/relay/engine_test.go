@@ -217,7 +217,8 @@ func TestSaysWhyNotTaken(t *testing.T) {
 		one := w.start("one")
 		time.Sleep(10 * lease)
 		synctest.Wait()
-		if s := one.relay.Status(); len(s.Waiting) != 1 || !strings.Contains(s.Waiting[0].Problem, "insufficient storage") {
+		s := one.relay.Status()
+		if len(s.Waiting) != 1 || !strings.Contains(s.Waiting[0].Problem, "insufficient storage") {
 			t.Errorf("status: %+v", s)
 		}
 		refuse.Store(false)
@@ -244,14 +245,16 @@ func TestNotReady(t *testing.T) {
 		},
 		{
 			"the engine refuses the messages of another one",
-			func(w *world) { w.refuses.Store(true); w.srv.Put(widgets, "ns", "b") }, func(w *world) { w.refuses.Store(false) },
+			func(w *world) { w.refuses.Store(true); w.srv.Put(widgets, "ns", "b") },
+			func(w *world) { w.refuses.Store(false) },
 			"does not accept the messages of owner: insufficient storage",
 		},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, widgets)
+				w := newWorld(t, widgets, gadgets)
 				defer w.srv.Close()
+				w.config.Selection.Resources = []string{"widgets"}
 				refusing(w)
 				notReady := func() string {
 					if err := w.replicas["idle"].relay.Ready(); err != nil {
@@ -262,7 +265,7 @@ func TestNotReady(t *testing.T) {
 				w.start("owner")
 				w.srv.Put(widgets, "ns", "a")
 				w.converged()
-				w.config.Selection.Resources = []string{"planets"} // another configuration: it has nothing to do
+				w.config.Selection.Resources = []string{"gadgets"} // of which there are none
 				w.start("idle")
 				w.eventually("idle", notReady)
 				time.Sleep(2 * lease)

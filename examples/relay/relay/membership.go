@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +28,9 @@ type membership struct {
 	trusted time.Time // since when the engine answers, or zero if it does not
 	cause   error     // why it does not
 	refused string    // what another member says of the engine, which refuses its messages
+	joined  bool      // this replica has announced itself
+	twin    time.Time // when another process had announced itself with the ID of this replica
+	blocked bool      // members with another configuration own what this replica should take
 	leaving bool      // this replica
 	expires bool      // this replica removes what is left of deleted objects
 }
@@ -42,19 +48,106 @@ func (o observed) alive() bool { return time.Since(o.at) < o.lease }
 func (m *membership) beat(ctx context.Context) {
 	for ctx.Err() == nil {
 		m.join(ctx)
-		wait(ctx, m.self.Lease/5)
+		wait(ctx, m.self.Lease/10+rand.N(m.self.Lease/10)) // random, so that replicas with one ID see each other
 	}
 }
 
 // join announces this replica.
 func (m *membership) join(ctx context.Context) {
-	asked, cancel := context.WithTimeout(ctx, m.self.Lease/3)
+	asked, cancel := m.ask(ctx)
 	defer cancel()
-	m.trust(m.group.Join(asked, m.status()))
+	err := m.group.Join(asked, m.status())
+	if err != nil && asked.Err() != nil {
+		err = context.Cause(asked)
+	}
+	m.trust(err)
+	m.mu.Lock()
+	m.joined = m.joined || err == nil
+	m.mu.Unlock()
+}
+
+// ask returns a context for a call of the engine.
+func (m *membership) ask(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := m.self.Lease / 3
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v, a third of replica.lease", timeout))
 }
 
 // read returns the members as the engine has them: see observe.
-func (m *membership) read(ctx context.Context) ([]engine.Member, error) { return m.group.Members(ctx) }
+func (m *membership) read(ctx context.Context) ([]engine.Member, error) {
+	m.mu.Lock()
+	joined := m.joined
+	m.mu.Unlock()
+	members, err := m.group.Members(ctx)
+	if joined {
+		m.findTwin(members)
+	}
+	return members, err
+}
+
+// findTwin remembers whether another process has announced itself with the ID of this replica, after this one.
+func (m *membership) findTwin(members []engine.Member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, other := range members {
+		if other.ID != m.self.ID || other.Started.Equal(m.self.Started) || other.Leaving {
+			continue
+		}
+		if m.twin.IsZero() {
+			m.logger.Warn("another process has the same ID, and takes the units of this one", "replica.id", m.self.ID,
+				"started", other.Started)
+		}
+		m.twin = time.Now()
+	}
+}
+
+// problems returns what is wrong with the members: others with the ID of this replica and, with another configuration,
+// those that own what this replica should take.
+func (m *membership) problems(take []*Selected, others []engine.Member) (all []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.twin) >= m.self.Lease {
+		m.twin = time.Time{}
+	}
+	if !m.twin.IsZero() {
+		all = append(all, fmt.Sprintf("invalid replica.id %q: another process has it: must be unique", m.self.ID))
+	}
+	ids, units := blockers(take, others)
+	if units > 0 {
+		all = append(all, fmt.Sprintf("replicas with another configuration (%s) own %d of the units of this one: "+
+			"must be restarted with this configuration, or this one have another log.stream and log.prefix",
+			strings.Join(ids, ", "), units))
+		if !m.blocked {
+			m.logger.Warn(all[len(all)-1])
+		}
+	}
+	m.blocked = units > 0
+	return all
+}
+
+// blockers returns the members that own a part of what should be taken, sorted, and how many units that concerns.
+func blockers(take []*Selected, members []engine.Member) (ids []string, units int) {
+	owners, parts := map[engine.Unit][]string{}, map[engine.Unit][]string{}
+	for _, m := range members {
+		for _, u := range m.Units {
+			owners[u.Unit] = append(owners[u.Unit], m.ID)
+			if whole := u.Unit.Whole(); whole != u.Unit {
+				parts[whole] = append(parts[whole], m.ID)
+			}
+		}
+	}
+	for _, s := range take {
+		found := slices.Concat(owners[s.Unit], parts[s.Unit])
+		if whole := s.Unit.Whole(); whole != s.Unit {
+			found = append(found, owners[whole]...)
+		}
+		if len(found) > 0 {
+			units++
+			ids = append(ids, found...)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), units
+}
 
 // trust remembers whether the engine answers.
 func (m *membership) trust(err error) {
@@ -110,6 +203,11 @@ func (m *membership) observe(members []engine.Member) share {
 	}
 	m.seen = seen
 	s := share{me: m.self.ID, ids: sharing(alive, m.self.Config, m.self.ID)}
+	for _, member := range alive {
+		if member.Config != m.self.Config && !member.Leaving && member.ID != m.self.ID {
+			s.others = append(s.others, member)
+		}
+	}
 	m.expires = s.mine(engine.Unit{})
 	return s
 }
@@ -159,8 +257,9 @@ func (m *membership) me() engine.Member {
 
 // share says which units a replica should own, among those that share them.
 type share struct {
-	me  string
-	ids []string // me, too
+	me     string
+	ids    []string        // me, too
+	others []engine.Member // alive, with another configuration
 }
 
 // mine reports whether this replica should own a unit.

@@ -1,8 +1,14 @@
 package relay
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -46,4 +52,34 @@ func TestSharing(t *testing.T) {
 	if diff := cmp.Diff([]string{"me"}, sharing(nil, "x", "me")); diff != "" {
 		t.Errorf("before it is a member: -want +got:\n%s", diff)
 	}
+}
+
+// silent is a Group that never answers.
+type silent struct{}
+
+func (silent) Join(ctx context.Context, _ engine.Member) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (silent) Leave(context.Context, string) error { return nil }
+
+func (silent) Members(context.Context) ([]engine.Member, error) { return nil, nil }
+
+// TestLeaseTooShort: an engine that takes longer than the lease permits is a warning that names the lease.
+func TestLeaseTooShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := &membership{
+			group: silent{}, self: engine.Member{ID: "me", Lease: 3 * time.Second}, trusted: time.Now(),
+			status: func() engine.Member { return engine.Member{} },
+			logger: slog.New(slog.NewTextHandler(&log, nil)),
+		}
+		m.join(t.Context())
+		m.join(t.Context())
+		const want = `err="no answer within 1s, a third of replica.lease"`
+		if strings.Count(log.String(), want) != 1 {
+			t.Errorf("the log is\n%s\nwant one line with %s", log.String(), want)
+		}
+	})
 }

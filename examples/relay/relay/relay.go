@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,7 +94,7 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 	r.units = &units{
 		log: log, claims: claims, sources: r.sources, publisher: r.publisher, isMember: r.members.isMember,
 		logger: r.logger, owned: map[string]*owned{}, waiting: map[string]engine.UnitStatus{},
-		takes: map[string]*take{}, free: make(chan struct{}, concurrentTakes),
+		taking: map[string]*taking{}, free: make(chan struct{}, concurrentTakes),
 	}
 	r.rounds = &rounds{
 		lease: cfg.Replica.Lease.Duration, wanted: r.wanted, members: r.members, claims: claims, units: r.units,
@@ -198,14 +199,17 @@ func (r *Relay) Status() engine.Member {
 	return m
 }
 
-// Ready returns nil if the engine accepts messages, as far as this replica and the others know, the replica knows what it
-// should own, and all of that is synced and not behind by more than a lease, or is published by another replica that has
-// not released it yet. So a Deployment can replace replicas by those with
-// another configuration, which wait until the others have ended. A cluster whose API server has not answered yet does
-// not count, if another one's has.
+// Ready returns nil if the engine accepts messages, as far as this replica and the others know, something is selected,
+// the replica knows what it should own, and all of that is synced and not behind by more than a lease, or is published
+// by another replica that has not released it yet. So a Deployment can replace replicas by those with another
+// configuration, which wait until the others have ended. A cluster whose API server has not answered yet does not
+// count, if another one's has.
 func (r *Relay) Ready() error {
 	if !r.rounds.settled() {
-		return errors.New("the replica has not shared its work yet")
+		return fmt.Errorf("the replica has not shared its work yet%s", because(r.rounds.lastProblems()))
+	}
+	if wanted, problems, _ := wantedUnits(r.wanted); len(wanted) == 0 && len(problems) > 0 {
+		return fmt.Errorf("nothing is published%s", because(problems))
 	}
 	m := r.Status() // not before: a round may end in between, and what it takes must be seen
 	if err := r.publisher.problem(); err != nil {
@@ -224,10 +228,18 @@ func (r *Relay) Ready() error {
 			return fmt.Errorf("%s is not synced: %s", u.Unit, u.Problem)
 		}
 		if u.Lag > m.Lease {
-			return fmt.Errorf("%s is behind by %v, more than the lease of %v", u.Unit, u.Lag.Round(time.Second), m.Lease)
+			return fmt.Errorf("%s is behind by %v, more than the lease of %v", u.Unit, u.Lag.Round(time.Second),
+				m.Lease)
 		}
 	}
 	return nil
+}
+
+func because(problems []string) string {
+	if len(problems) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(problems, "; ")
 }
 
 // Healthy reports whether Run makes progress. An engine or an API server that is down does not make it unhealthy.

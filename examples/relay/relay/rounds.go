@@ -57,8 +57,11 @@ func (r *rounds) round(running context.Context) {
 	defer end()
 	r.units.dropLost()
 	wanted, problems, known := wantedUnits(r.wanted)
-	asked, cancel := context.WithTimeout(ctx, r.lease/3)
+	asked, cancel := r.members.ask(ctx)
 	members, err := r.members.read(asked)
+	if err != nil && asked.Err() != nil {
+		err = context.Cause(asked)
+	}
 	cancel()
 	if err == nil {
 		err = r.claims.find(running) // once, and of as many units as there are
@@ -66,15 +69,13 @@ func (r *rounds) round(running context.Context) {
 	r.members.trust(err)
 	if err != nil {
 		// What this replica owns it keeps: if others take it, its batches are refused.
-		problems = append(problems, fmt.Sprintf("the engine does not say who shares the work: %v", err))
-	}
-	r.begin(problems)
-	if err != nil {
+		r.begin(append(problems, fmt.Sprintf("the engine does not say who shares the work: %v", err)))
 		return
 	}
 	share := r.members.observe(members)
 	r.units.cancel(wanted, share.mine)
 	release, take := r.units.plan(wanted, share.mine)
+	r.begin(append(problems, r.members.problems(take, share.others)...))
 	var disown []engine.Unit
 	for _, u := range r.claims.all() {
 		if s := wanted[u.String()]; s == nil || !share.mine(s.Unit) {

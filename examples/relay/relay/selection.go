@@ -114,7 +114,7 @@ func (s *selector) resources(ctx context.Context, c *Connection, served []gvr.Re
 		if r, ok := resolve(name); ok && r.ClusterWatch() {
 			chosen[r.GroupResource()] = r
 		} else if ok {
-			problems = append(problems, fmt.Errorf("cluster %s: %s can't be watched", c.Name, r))
+			problems = append(problems, &mistake{text: fmt.Sprintf("cluster %s: %s can't be watched", c.Name, r)})
 		}
 	}
 	named := make([]schema.GroupResource, len(s.rules))
@@ -131,6 +131,7 @@ func (s *selector) resources(ctx context.Context, c *Connection, served []gvr.Re
 			named[i] = found.GroupResource()
 		}
 	}
+	problems = append(problems, s.mistakes(c.Name, served, chosen, named)...)
 	var all []*Selected
 	for _, r := range chosen {
 		all = append(all, s.selected(c, uid, r, named))
@@ -142,15 +143,8 @@ func (s *selector) resources(ctx context.Context, c *Connection, served []gvr.Re
 // selected returns how to publish r. named are the resources that the names of the rules stand for.
 func (s *selector) selected(c *Connection, uid string, r gvr.Resource, named []schema.GroupResource) *Selected {
 	var found rule
-	for i, rule := range s.rules {
-		yes := named[i] == r.GroupResource()
-		if rule.name == (gvr.Ref{}) {
-			yes, _ = rule.pattern.Selects(r) // newSelector has checked it
-		}
-		if yes {
-			found = rule
-			break
-		}
+	if i := s.firstRule(r, named); i >= 0 {
+		found = s.rules[i]
 	}
 	made := &Selected{
 		Unit:     engine.Unit{Cluster: c.Name, Group: r.Group, Resource: r.Resource},
@@ -164,11 +158,10 @@ func (s *selector) selected(c *Connection, uid string, r gvr.Resource, named []s
 	if found.config.LabelSelector != "" {
 		made.Options.LabelSelector = found.config.LabelSelector
 	}
-	hidden := r.GroupResource() == secrets && !found.config.Unredacted
-	if hidden {
+	if r.GroupResource() == secrets && !found.config.Unredacted {
 		made.redaction = message.SecretRedaction(found.redaction)
 	}
-	made.scope = hash(uid, made.Options.LabelSelector, made.Options.FieldSelector, found.config.Redact, hidden)
+	made.scope = hash(uid, made.Options.LabelSelector, made.Options.FieldSelector, made.redaction.String())
 	return made
 }
 
@@ -195,5 +188,8 @@ func Resources(ctx context.Context, cfg Config, c *Connection) ([]*Selected, err
 		return nil, err
 	}
 	found, problems := s.resources(ctx, c, served)
+	if len(found) > 0 { // what is selected can be compared
+		problems = slices.DeleteFunc(problems, isMistake)
+	}
 	return found, errors.Join(problems...)
 }

@@ -25,17 +25,17 @@ type units struct {
 	isMember  func(id string) bool // reports whether another replica has joined within its lease
 	logger    *slog.Logger
 
-	taking sync.WaitGroup
-	free   chan struct{} // has room for each unit that may be taken at the same time
+	running sync.WaitGroup // of what takes units
+	free    chan struct{}  // has room for each unit that may be taken at the same time
 
 	mu      sync.Mutex
-	owned   map[string]*owned            // by the text of the unit, as waiting and takes
+	owned   map[string]*owned            // by the text of the unit, as waiting and taking
 	waiting map[string]engine.UnitStatus // that this replica should own, and why it does not
-	takes   map[string]*take             // that are under way
+	taking  map[string]*taking           // that are being taken
 }
 
-// take is a unit that is being taken: that takes as long as it takes to read its objects from the log.
-type take struct {
+// taking is a unit that is being taken, which lasts until its objects are read from the log.
+type taking struct {
 	selected *Selected
 	cancel   context.CancelFunc
 	ended    chan struct{}
@@ -84,7 +84,7 @@ func (u *units) plan(
 			status = engine.UnitStatus{Unit: s.Unit, State: stateWaiting, Problem: "being taken"}
 		}
 		u.waiting[key] = status
-		if u.takes[key] == nil {
+		if u.taking[key] == nil {
 			take = append(take, s)
 		}
 	}
@@ -95,7 +95,7 @@ func (u *units) plan(
 func (u *units) cancel(wanted map[string]*Selected, mine func(engine.Unit) bool) {
 	var ended []chan struct{}
 	u.mu.Lock()
-	for key, t := range u.takes {
+	for key, t := range u.taking {
 		if s := wanted[key]; s == nil || !s.same(t.selected) || !mine(s.Unit) {
 			t.cancel()
 			ended = append(ended, t.ended)
@@ -125,12 +125,12 @@ func (u *units) start(ctx context.Context, all []*Selected) {
 	u.mu.Lock()
 	contexts := map[*Selected]context.Context{}
 	for _, s := range all {
-		t := &take{selected: s, ended: make(chan struct{})}
+		t := &taking{selected: s, ended: make(chan struct{})}
 		contexts[s], t.cancel = context.WithCancel(ctx)
-		u.takes[s.Unit.String()] = t
+		u.taking[s.Unit.String()] = t
 	}
 	u.mu.Unlock()
-	u.taking.Go(func() {
+	u.running.Go(func() {
 		entries, failed := u.claims.prepare(ctx, all)
 		each(u.free, all, func(s *Selected) {
 			o, err := (*owned)(nil), failed
@@ -143,7 +143,7 @@ func (u *units) start(ctx context.Context, all []*Selected) {
 }
 
 // wait waits until no unit is being taken.
-func (u *units) wait() { u.taking.Wait() }
+func (u *units) wait() { u.running.Wait() }
 
 // took ends a take: o is the unit, or err says why there is none. The reason is logged when it is another one.
 func (u *units) took(s *Selected, o *owned, err error, canceled bool) {
@@ -154,10 +154,10 @@ func (u *units) took(s *Selected, o *owned, err error, canceled bool) {
 	key := s.Unit.String()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	t := u.takes[key]
+	t := u.taking[key]
 	t.cancel()
 	close(t.ended)
-	delete(u.takes, key)
+	delete(u.taking, key)
 	before, wanted := u.waiting[key]
 	if err == nil || canceled || !wanted {
 		return
@@ -222,6 +222,7 @@ func (u *units) resume(ctx context.Context, s *Selected, c *claim) (checkpoint.P
 	if err != nil {
 		return p, fmt.Errorf("read the objects in the log: %w", err)
 	}
+	p.Objects = make([]checkpoint.Object, 0, len(messages))
 	for _, m := range messages {
 		if m.Type == engine.Deleted {
 			continue

@@ -26,6 +26,8 @@ const (
 	removedGrace = time.Minute
 )
 
+var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
 // wanted knows which units of a cluster should be published. It follows discovery and, for resources that are split,
 // the namespaces.
 type wanted struct {
@@ -34,12 +36,16 @@ type wanted struct {
 	logger     *slog.Logger
 	changed    func() // called without the mutex
 
-	served map[schema.GroupResource]gvr.Resource // only run uses it
+	// Only run uses these.
+	served map[schema.GroupResource]gvr.Resource
+	unread map[schema.GroupVersion]bool // APIs that can't be read
+	said   []string                     // the problems that are in the log
 
 	mu         sync.Mutex
 	found      found
 	namespaces map[string]time.Time // when they were deleted, or zero; nil until they are known
 	nsProblem  error
+	missing    []string // selected namespaces that do not exist
 }
 
 // found is what discovery has found out.
@@ -54,8 +60,8 @@ type found struct {
 func newWanted(c *Connection, s *selector, logger *slog.Logger, changed func()) *wanted {
 	return &wanted{
 		connection: c, selector: s, logger: logger, changed: changed,
-		served: map[schema.GroupResource]gvr.Resource{},
-		found:  found{removed: map[schema.GroupResource]time.Time{}},
+		served: map[schema.GroupResource]gvr.Resource{}, unread: map[schema.GroupVersion]bool{},
+		found: found{removed: map[schema.GroupResource]time.Time{}},
 	}
 }
 
@@ -64,7 +70,11 @@ func newWanted(c *Connection, s *selector, logger *slog.Logger, changed func()) 
 func (w *wanted) units() (units []*Selected, problems []error, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	problems = slices.Clone(w.found.problems)
+	problems = slices.DeleteFunc(slices.Clone(w.found.problems), isMinor)
+	for _, ns := range w.missing {
+		problems = append(problems, fmt.Errorf("cluster %s: selection.namespaces: %q does not exist",
+			w.connection.Name, ns))
+	}
 	if w.found.down != nil {
 		problems = append(problems, w.found.down)
 	}
@@ -118,8 +128,9 @@ func gone(removed time.Time) bool { return !removed.IsZero() && time.Since(remov
 
 // run follows discovery until ctx ends.
 func (w *wanted) run(ctx context.Context) {
-	var namespaces sync.WaitGroup
-	defer namespaces.Wait()
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { w.findNamespaces(ctx) })
 	following, synced := false, false
 	poll := func() time.Duration { return discoveryInterval }
 	for c, err := range w.connection.Resolver.Changes(ctx, poll) {
@@ -133,7 +144,7 @@ func (w *wanted) run(ctx context.Context) {
 		w.refresh(ctx)
 		if !following && w.splits() {
 			following = true
-			namespaces.Go(func() { w.followNamespaces(ctx) })
+			others.Go(func() { w.followNamespaces(ctx) })
 		}
 	}
 }
@@ -207,9 +218,15 @@ func (w *wanted) apply(c discovery.Change) {
 		if c.IsServer() {
 			w.found.down = fmt.Errorf("cluster %s: %w", w.connection.Name, c.Err)
 		}
+		if c.IsAPI() {
+			w.unread[c.Resource.GroupVersion()] = true
+		}
 	case discovery.Known, discovery.Synced:
 		if c.IsServer() {
 			w.found.down = nil
+		}
+		if c.IsAPI() {
+			delete(w.unread, c.Resource.GroupVersion())
 		}
 	case discovery.Removed:
 		w.found.removed[name] = time.Now()
@@ -226,9 +243,13 @@ func (w *wanted) refresh(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	if len(w.unread) > 0 { // what matches nothing may be in an API that can't be read
+		problems = slices.DeleteFunc(problems, isMistake)
+	}
+	w.say(problems)
 	unknown := slices.ContainsFunc(problems, func(err error) bool {
 		notFound := (*discovery.NotFoundError)(nil)
-		return !errors.As(err, &notFound)
+		return !isMistake(err) && !errors.As(err, &notFound)
 	})
 	w.mu.Lock()
 	for _, s := range w.found.selected {
@@ -242,6 +263,17 @@ func (w *wanted) refresh(ctx context.Context) {
 	w.changed()
 }
 
+// say logs the problems that the last round of discovery did not have.
+func (w *wanted) say(problems []error) {
+	var now []string
+	for _, err := range problems {
+		if now = append(now, err.Error()); !slices.Contains(w.said, err.Error()) {
+			w.logger.Warn("the configuration does not fit the cluster", "err", err)
+		}
+	}
+	w.said = now
+}
+
 func (w *wanted) splits() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -251,9 +283,7 @@ func (w *wanted) splits() bool {
 
 // followNamespaces keeps w.namespaces up to date until ctx ends.
 func (w *wanted) followNamespaces(ctx context.Context) {
-	resource := gvr.Resource{
-		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: "Namespace",
-	}
+	resource := gvr.Resource{GroupVersionResource: namespaces, Kind: "Namespace"}
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		s, err := stream.New(w.connection.Client, resource, &stream.Options{Objects: stream.Metadata, Logger: w.logger})
 		if err == nil {

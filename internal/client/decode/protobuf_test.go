@@ -263,3 +263,24 @@ func BenchmarkProtobufMaps(b *testing.B) {
 		runtime.DeepCopyJSON(ev.Object)
 	}
 }
+
+// TestProtobufOfInvalidUTF8: texts of protobuf metadata are kept as they are, as client-go does. SECURITY.md says so.
+func TestProtobufOfInvalidUTF8(t *testing.T) {
+	const invalid = "\xff\xc3("
+	const object = `{"metadata":{"name":"QQQ","labels":{"QQQ":"QQQ"}}}`
+	event := decodetest.EventToProtobuf([]byte(`{"type":"ADDED","object":` + object + `}`))
+	event = bytes.ReplaceAll(event, []byte("QQQ"), []byte(invalid))
+	p := decode.NewProtobuf()
+	if err := (protobufComparison{p}).event(event); err != nil {
+		t.Error(err)
+	}
+	got, _, err := p.Event(event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &unstructured.Unstructured{Object: got.Object}
+	want := []any{invalid, map[string]string{invalid: invalid}}
+	if diff := cmp.Diff(want, []any{o.GetName(), o.GetLabels()}); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -34,8 +34,13 @@ type Event struct {
 	Done     func()   // called when the command has ended with status 0
 }
 
-// maxWaiting is how many events may wait for a command or be handled. Then Run blocks, so the server waits.
-const maxWaiting = 1000
+// What may wait for a command or be handled is 1,000 events, and about 64 MB of documents. Then Run blocks, so the
+// server waits. A document that is larger passes when there is no other.
+const (
+	maxWaiting = 1000
+	leastSize  = 64 << 10 // what a document counts at least
+	maxSize    = maxWaiting * leastSize
+)
 
 // FailedError reports an event whose command has failed after all its retries.
 type FailedError struct {
@@ -52,8 +57,7 @@ func (e *FailedError) Unwrap() error { return e.Err }
 // Runner runs commands until Close.
 type Runner struct {
 	options Options
-	slots   chan struct{} // one for each event that waits or is handled
-	ready   chan string   // keys whose first event can be handled; never full
+	ready   chan string // keys whose first event can be handled; never full
 	end     context.CancelFunc
 	workers sync.WaitGroup
 	out     lines
@@ -61,6 +65,8 @@ type Runner struct {
 
 	mu     sync.Mutex
 	queues map[string][]*attempt // by key; none is empty
+	size   int                   // of the events in queues
+	freed  chan struct{}         // closed, and replaced, when size becomes less
 	timers map[*time.Timer]bool  // of retries
 	failed chan struct{}         // closed when err is set
 	err    error
@@ -77,7 +83,7 @@ type attempt struct {
 func New(ctx context.Context, o Options) *Runner {
 	ctx, end := context.WithCancel(ctx)
 	r := &Runner{
-		options: o, slots: make(chan struct{}, maxWaiting), ready: make(chan string, maxWaiting), end: end,
+		options: o, ready: make(chan string, maxWaiting), end: end, freed: make(chan struct{}),
 		out: lines{w: o.Out}, errOut: lines{w: o.ErrOut},
 		queues: map[string][]*attempt{}, timers: map[*time.Timer]bool{}, failed: make(chan struct{}),
 	}
@@ -87,42 +93,48 @@ func New(ctx context.Context, o Options) *Runner {
 	return r
 }
 
-// Run adds an event. It blocks while 1,000 events wait. It returns the cause of ctx, a [*FailedError], or an error of
-// Options.Out or Options.ErrOut, which ends the Runner.
+func (e Event) size() int { return max(len(e.Document), leastSize) }
+
+// Run adds an event. It blocks while 1,000 events or 64 MB of documents wait. It returns the cause of ctx, a
+// [*FailedError], or an error of Options.Out or Options.ErrOut, which ends the Runner.
 func (r *Runner) Run(ctx context.Context, e Event) error {
-	select {
-	case r.slots <- struct{}{}:
-	case <-r.failed:
-		return r.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	a := &attempt{event: e, backoff: wait.Backoff{
-		Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 1 << 20, Cap: time.Minute,
-	}}
-	if r.queues[e.Key] = append(r.queues[e.Key], a); len(r.queues[e.Key]) == 1 {
-		r.ready <- e.Key
-	}
-	return nil
+	return r.await(ctx, func() bool {
+		if r.size > 0 && r.size+e.size() > maxSize {
+			return false
+		}
+		r.size += e.size()
+		a := &attempt{event: e, backoff: wait.Backoff{
+			Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 1 << 20, Cap: time.Minute,
+		}}
+		if r.queues[e.Key] = append(r.queues[e.Key], a); len(r.queues[e.Key]) == 1 {
+			r.ready <- e.Key
+		}
+		return true
+	})
 }
 
 // Drain waits until all events have been handled. It returns the same errors as Run.
 func (r *Runner) Drain(ctx context.Context) error {
-	for range cap(r.slots) {
+	return r.await(ctx, func() bool { return r.size == 0 })
+}
+
+// await calls done, with r.mu locked, until it returns true: again whenever an event has been handled.
+func (r *Runner) await(ctx context.Context, done func() bool) error {
+	for {
+		r.mu.Lock()
+		freed, err := r.freed, r.err
+		ended := err == nil && done()
+		r.mu.Unlock()
+		if err != nil || ended {
+			return err
+		}
 		select {
-		case r.slots <- struct{}{}: // the last one is free when no event is left
+		case <-freed:
 		case <-r.failed:
-			return r.err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	for range cap(r.slots) {
-		<-r.slots
-	}
-	return nil
 }
 
 // Close ends the commands that run, and waits for them. Their events, and those that wait, are not done.
@@ -165,7 +177,9 @@ func (r *Runner) ended(a *attempt, err error) {
 		} else {
 			delete(r.queues, a.event.Key)
 		}
-		<-r.slots
+		r.size -= a.event.size()
+		close(r.freed)
+		r.freed = make(chan struct{})
 		return
 	}
 	r.mu.Lock()

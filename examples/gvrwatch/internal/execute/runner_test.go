@@ -243,6 +243,48 @@ func TestInputs(t *testing.T) {
 	}
 }
 
+// TestBytes: what waits is bounded in bytes, and in number. A document that is larger than the bound passes alone.
+func TestBytes(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		size int
+		want int // how many are accepted while no command ends
+	}{
+		{"small documents", 1, 1000},
+		{"documents of which four have room", 15 << 20, 4},
+		{"a document beyond the bound", 100 << 20, 1},
+	} {
+		release := filepath.Join(t.TempDir(), "release")
+		r := start(t, execute.Options{
+			Command: `while [ ! -e "` + release + `" ]; do sleep 0.01; done`,
+			Workers: 1, Out: &output{}, ErrOut: &output{},
+		})
+		document := make([]byte, c.size)
+		accepted := 0
+		for {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			err := r.Run(ctx, execute.Event{Key: "a", Document: document, Done: func() {}})
+			cancel()
+			if err != nil {
+				break
+			}
+			accepted++
+		}
+		if accepted != c.want {
+			t.Errorf("%s: %d were accepted, want %d", c.why, accepted, c.want)
+		}
+		if err := os.WriteFile(release, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(t, r, "a", string(document), func() {}) // there is room again
+		if c.size > 1 {
+			if err := r.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, os.ErrClosed }

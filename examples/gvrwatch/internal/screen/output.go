@@ -146,8 +146,14 @@ func (s *sink) hasEnded() bool {
 	}
 }
 
+// mostMarks is how many characters without a width may follow one another. Alphabets have up to about six.
+const mostMarks = 8
+
 // AppendEscaped appends s with each character that is neither printable nor in keep as a JSON escape, such as \u001b.
+// Of characters without a width, which are in the cell of the one before, it also escapes those beyond the eighth:
+// without that they pass every cut.
 func AppendEscaped(to []byte, s, keep string) []byte {
+	marks := 0
 	for {
 		n := 0
 		for n < len(s) && ' ' <= s[n] && s[n] <= '~' { // nearly everything, so it is copied at once
@@ -159,7 +165,13 @@ func AppendEscaped(to []byte, s, keep string) []byte {
 		}
 		r, size := utf8.DecodeRuneInString(s[n:])
 		s = s[n+size:]
-		if unicode.IsPrint(r) || strings.ContainsRune(keep, r) {
+		if n > 0 || runeWidth(r) > 0 {
+			marks = 0
+		}
+		if runeWidth(r) == 0 {
+			marks++
+		}
+		if marks <= mostMarks && unicode.IsPrint(r) || strings.ContainsRune(keep, r) {
 			to = utf8.AppendRune(to, r)
 			continue
 		}

@@ -24,6 +24,11 @@ func TestOutputEscapes(t *testing.T) {
 			`\u202e\u2066\u200b\ufeff\u2028\ue000`, "so is what changes the direction, or is not visible"},
 		{"\U000e0001", `\udb40\udc01`, `\udb40\udc01`, "as in JSON, an escape has four digits"},
 		{"\xff\xc3", "\ufffd\ufffd", "\ufffd\ufffd", "invalid UTF-8 is replaced"},
+		{"e\u0301\u0302a\u0301", "e\u0301\u0302a\u0301", "e\u0301\u0302a\u0301", "marks remain"},
+		{marks(8) + "e" + marks(9), marks(8) + "e" + marks(8) + `\u0301`, marks(8) + "e" + marks(8) + `\u0301`,
+			"but not more than a character can have"},
+		{marks(5) + "\u1161\u11a8" + marks(2), marks(5) + "\u1161\u11a8" + marks(1) + `\u0301`,
+			marks(5) + "\u1161\u11a8" + marks(1) + `\u0301`, "of all kinds without a width together"},
 		{"a\tb\n", "a\tb\n", `a\u0009b\u000a`, "only lines and cells may be separated"},
 	}
 	for _, tt := range tests {
@@ -41,6 +46,30 @@ func TestOutputEscapes(t *testing.T) {
 			if diff := cmp.Diff([]string{tt.written, tt.line + "\n"}, got); diff != "" {
 				t.Errorf("%q: %s (-want +got):\n%s", tt.text, tt.why, diff)
 			}
+		}
+	}
+}
+
+func marks(n int) string { return strings.Repeat("\u0301", n) }
+
+// TestMarksAreCut: what has no width is cut with the cell that it is in.
+func TestMarksAreCut(t *testing.T) {
+	for _, name := range []string{marks(100_000), "a" + marks(100_000), strings.Repeat("a"+marks(20), 5000)} {
+		w := &sizedBuffer{columns: 80}
+		out := screen.New(w, &bytes.Buffer{}, nil).Out
+		table := &screen.Table{Out: out}
+		if err := table.Columns(screen.Column{Title: "NAME", Name: true}, screen.Column{Title: "AGE"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(
+			table.Row(nil, screen.Text{Text: name}, screen.Text{Text: "1d"}), table.Flush(),
+			screen.WriteLine(out, screen.Text{Text: name, Most: 80}),
+		); err != nil {
+			t.Fatal(err)
+		}
+		const most = 4 * 80 * (1 + 8*2) // two lines and a header with each cell full of marks, and sequences
+		if n := w.Len(); n > most {
+			t.Errorf("%.10q: %d bytes were written", name, n)
 		}
 	}
 }

@@ -63,7 +63,8 @@ func findServer(dir string) (*url.URL, error) {
 	lock := flock.New(filepath.Join(dir, lockFile))
 	free, err := lock.TryRLock()
 	if free {
-		err = errors.Join(lock.Unlock(), fmt.Errorf("%w with the folder %s: it has ended without a word", errNoServer, dir))
+		_ = lock.Unlock()
+		err = fmt.Errorf("%w with the folder %s: it has ended without a word", errNoServer, dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find NATS: %w", err)

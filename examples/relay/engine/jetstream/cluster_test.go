@@ -112,7 +112,9 @@ func (c *cluster) url() string {
 // once.
 func TestCluster(t *testing.T) {
 	c := startCluster(t)
-	log := connectWith(t, jetstream.Options{Connection: jetstream.Connection{URL: c.url()}, Create: jetstream.Create{Copies: 3}})
+	log := connectWith(t, jetstream.Options{
+		Connection: jetstream.Connection{URL: c.url()}, Create: jetstream.Create{Copies: 3},
+	})
 	conn, err := nats.Connect(c.url(), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatal(err)
@@ -247,4 +249,43 @@ func publishOnce(
 			return 0, fmt.Errorf("batch %d: %w", commit, err)
 		}
 	}
+}
+
+// TestDirectGets: any copy answers direct gets, so a reader need not ask the leader. A Log does not use them: it reads
+// what it has just written, through each server.
+func TestDirectGets(t *testing.T) {
+	c := startCluster(t)
+	var logs []*jetstream.Log
+	for url := range strings.SplitSeq(c.url(), ",") {
+		logs = append(logs, connectWith(t, jetstream.Options{
+			Connection: jetstream.Connection{URL: url}, Create: jetstream.Create{Copies: 3},
+		}))
+	}
+	revision := uint64(0)
+	for n := range uint64(400) {
+		m := object(engine.Modified, "a", "u", fmt.Sprint(n+1))
+		var err error
+		if revision, err = publishOnce(t.Context(), logs[0], revision, n+1, []engine.Message{m}); err != nil {
+			t.Fatal(err)
+		}
+		for i, log := range logs {
+			e, err := log.Position(t.Context(), pods)
+			if err != nil || e.Revision != revision || e.Position.Commit != n+1 {
+				t.Fatalf("server %d: %+v, %v, want revision %d of commit %d", i, e, err, revision, n+1)
+			}
+		}
+		all := objects(t, logs[n%3], pods, false)
+		if len(all) != 1 || all[0].ResourceVersion != fmt.Sprint(n+1) {
+			t.Fatalf("server %d: the objects are %+v, want version %d", n%3, all, n+1)
+		}
+	}
+	conn, err := nats.Connect(c.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c.await("copy with the last message", func() bool {
+		m, err := conn.Request("$JS.API.DIRECT.GET.K8S.k8s.prod_eu.core.pods.a.u", nil, time.Second)
+		return err == nil && string(m.Data) == "u@400"
+	})
 }

@@ -30,25 +30,10 @@ func (l *Log) Join(ctx context.Context, m engine.Member) error {
 	}
 	began := time.Now()
 	if _, err = l.members.Put(ctx, escape(m.ID), data); err == nil {
-		err = l.room(ctx)
+		err = l.reader.hasRoom(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("join the group: %w", l.cause(ctx, began, err))
-	}
-	return nil
-}
-
-// room returns an error if the stream is gone, or full.
-func (l *Log) room(ctx context.Context) error {
-	s, err := l.js.Stream(ctx, l.options.Stream)
-	if err != nil {
-		return fmt.Errorf("stream %q: %w", l.options.Stream, err)
-	}
-	const least = 4 << 10 // a small message, with what the stream adds to it
-	i := s.CachedInfo()
-	if most := i.Config.MaxBytes; most > 0 && i.State.Bytes+least > uint64(most) {
-		return fmt.Errorf("stream %q is full: it has %d bytes, max_bytes is %d (log.maxBytes when it was created)",
-			l.options.Stream, i.State.Bytes, most)
+		return fmt.Errorf("join the group: %w", l.connection.cause(ctx, began, err))
 	}
 	return nil
 }
@@ -68,7 +53,7 @@ func (l *Log) Members(ctx context.Context) ([]engine.Member, error) {
 		return nil, fmt.Errorf("read the members: %w", err)
 	}
 	defer w.Stop()
-	now, err := l.now(ctx)
+	info, err := l.reader.info(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the members: %w", err)
 	}
@@ -89,17 +74,8 @@ func (l *Log) Members(ctx context.Context) ([]engine.Member, error) {
 			if err := json.Unmarshal(e.Value(), &m); err != nil {
 				return nil, fmt.Errorf("member %q is damaged: %w", e.Key(), err)
 			}
-			m.Revision, m.Age = e.Revision(), max(now.Sub(e.Created()), 0)
+			m.Revision, m.Age = e.Revision(), max(info.TimeStamp.Sub(e.Created()), 0)
 			all = append(all, m)
 		}
 	}
-}
-
-// now returns the time of the server.
-func (l *Log) now(ctx context.Context) (time.Time, error) {
-	s, err := l.js.Stream(ctx, l.options.Stream)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return s.CachedInfo().TimeStamp, nil
 }

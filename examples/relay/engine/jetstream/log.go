@@ -1,16 +1,12 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
@@ -46,23 +42,15 @@ type Connection struct {
 
 // Log is an engine.Log and an engine.Group.
 type Log struct {
-	options  Options
-	subjects subjects
-	conn     *nats.Conn
-	js       jetstream.JetStream
-	reader   reader
-	members  jetstream.KeyValue
-	atomic   bool
+	options    Options
+	subjects   subjects
+	connection *connection
+	js         jetstream.JetStream // of the connection
+	reader     reader
+	members    jetstream.KeyValue
+	atomic     bool
 	// messageBytes is the stream's limit for a message with its headers, or -1.
 	messageBytes int
-	failed       chan error   // has a value when the connection is closed for good
-	refused      atomic.Value // the last refusal of the server that is no answer to a request
-}
-
-// refusal is an error that the server has sent without a request.
-type refusal struct {
-	err error
-	at  time.Time
 }
 
 var (
@@ -86,86 +74,28 @@ func Connect(ctx context.Context, o Options) (*Log, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{options: o, subjects: subjects{prefix: o.Prefix}, failed: make(chan error, 1)}
-	if err := l.connect(ctx); err != nil {
-		return nil, err
+	c, err := connect(ctx, o)
+	if err != nil {
+		return nil, remedied(err)
 	}
+	l := &Log{
+		options: o, subjects: subjects{prefix: o.Prefix}, connection: c, js: c.js,
+		reader: reader{js: c.js, leader: c.leader, stream: o.Stream},
+	}
+	began := time.Now()
 	if err := l.open(ctx); err != nil {
 		l.Close()
-		return nil, err
+		return nil, remedied(c.denied(began, err))
 	}
 	return l, nil
-}
-
-// answer is how long to wait for an answer of the server.
-const answer = 5 * time.Second
-
-func (l *Log) connect(ctx context.Context) error {
-	o := l.options
-	opts := []nats.Option{
-		nats.Name("gvrwatch relay"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
-		nats.ReconnectJitter(250*time.Millisecond, 250*time.Millisecond), nats.ReconnectBufSize(-1),
-		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil {
-				o.Logger.Warn("disconnected from NATS", "err", err)
-			}
-		}),
-		nats.ReconnectHandler(func(c *nats.Conn) {
-			o.Logger.Info("connected to NATS again", "server", c.ConnectedAddr())
-		}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			o.Logger.Warn("NATS has refused something", "err", err)
-			l.refused.Store(refusal{err, time.Now()})
-		}),
-		nats.ClosedHandler(func(c *nats.Conn) {
-			l.failed <- fmt.Errorf("%w: the connection to NATS is closed for good: %w", engine.ErrFailed,
-				cmp.Or(c.LastError(), nats.ErrConnectionClosed))
-		}),
-	}
-	to := o.Connection
-	if to.Dir != "" {
-		to.URL = dialerURL
-		opts = append(opts, (&dialer{dir: to.Dir}).options()...)
-	}
-	if to.Credentials != "" {
-		opts = append(opts, nats.UserCredentials(to.Credentials))
-	}
-	if to.CA != "" {
-		opts = append(opts, nats.RootCAs(to.CA))
-	}
-	if to.Certificate != "" {
-		opts = append(opts, nats.ClientCert(to.Certificate, to.Key))
-	}
-	for logged := false; ; logged = true {
-		var err error
-		if l.conn, err = nats.Connect(to.URL, opts...); err == nil {
-			break
-		}
-		mayStart := errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) ||
-			errors.Is(err, errNoServer) && !o.ReadOnly
-		if !mayStart {
-			return fmt.Errorf("connect to NATS: %w", err)
-		}
-		if !logged {
-			o.Logger.Warn("no NATS server answers; trying again", "err", err)
-		}
-		select {
-		case <-time.After(min(time.Second, o.Lease/5)):
-		case <-ctx.Done():
-			return fmt.Errorf("connect to NATS: %w", err)
-		}
-	}
-	var err error
-	l.js, err = jetstream.New(l.conn, jetstream.WithDefaultTimeout(answer), jetstream.WithPublishAsyncTimeout(answer))
-	l.reader = reader{js: l.js, stream: o.Stream}
-	return err
 }
 
 // open finds or creates the stream and the bucket.
 func (l *Log) open(ctx context.Context) error {
 	o := l.options
-	s, err := l.js.Stream(ctx, o.Stream)
+	asked, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	s, err := l.js.Stream(asked, o.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !o.ReadOnly {
 		s, err = l.create(ctx)
 	}
@@ -173,7 +103,7 @@ func (l *Log) open(ctx context.Context) error {
 		return fmt.Errorf("there is no stream %q: a relay creates it when it starts", o.Stream)
 	}
 	if err != nil {
-		return fmt.Errorf("open stream %q: %w", o.Stream, err)
+		return fmt.Errorf("open stream %q: %w", o.Stream, l.overlap(ctx, err))
 	}
 	cfg := s.CachedInfo().Config
 	if problem := unsuitable(cfg, o.Prefix); problem != "" {
@@ -182,6 +112,9 @@ func (l *Log) open(ctx context.Context) error {
 	l.messageBytes = int(cfg.MaxMsgSize)
 	if l.atomic = cfg.AllowAtomicPublish; !l.atomic && !o.ReadOnly {
 		o.Logger.Warn("no atomic batches: messages may be published twice after a failure", "stream", o.Stream)
+	}
+	if differences := l.options.Create.differences(cfg); differences != "" && !o.ReadOnly {
+		o.Logger.Warn("the stream exists, and keeps its settings", "stream", o.Stream, "differences", differences)
 	}
 	if l.members, err = l.bucket(ctx, o.Stream+"-members"); err != nil {
 		return fmt.Errorf("open the bucket of the members: %w", err)
@@ -218,7 +151,7 @@ func (l *Log) create(ctx context.Context) (jetstream.Stream, error) {
 		Name: o.Stream, Subjects: []string{l.subjects.messages(), l.subjects.positions(engine.Unit{})},
 		Storage: jetstream.FileStorage, MaxMsgsPerSubject: int64(o.Create.History), MaxBytes: o.Create.MaxBytes,
 		Discard: jetstream.DiscardNew, Replicas: o.Create.Copies, Duplicates: 2 * time.Minute,
-		AllowAtomicPublish: !o.Create.NoAtomic,
+		AllowAtomicPublish: !o.Create.NoAtomic, AllowDirect: true,
 	}
 	s, err := l.js.CreateStream(ctx, cfg)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another replica was faster
@@ -227,42 +160,18 @@ func (l *Log) create(ctx context.Context) (jetstream.Stream, error) {
 	return s, err
 }
 
-// unsuitable says why a stream can't keep the promises of an engine.Log. It is empty if it can.
-func unsuitable(cfg jetstream.StreamConfig, prefix string) string {
-	subjects := strings.Join(cfg.Subjects, " ")
-	switch {
-	case !strings.Contains(subjects, prefix+".>") || !strings.Contains(subjects, prefix+"-position.>"):
-		return fmt.Sprintf("its subjects are %q: must include %[2]s.> and %[2]s-position.>", subjects, prefix)
-	case cfg.MaxAge > 0:
-		return fmt.Sprintf("max_age is %v, which removes the last states of objects: must be 0", cfg.MaxAge)
-	case cfg.Discard != jetstream.DiscardNew && (cfg.MaxBytes > 0 || cfg.MaxMsgs > 0):
-		return "it discards old messages when it is full: discard must be new"
-	case cfg.AllowDirect && cfg.Replicas > 1:
-		return "allow_direct lets a copy answer that lags behind: must be false"
-	case cfg.Discard == jetstream.DiscardNew && cfg.DiscardNewPerSubject:
-		return "it takes no more messages of a subject: discard_new_per_subject must be false"
-	case cfg.Storage != jetstream.FileStorage:
-		return "it loses everything when a server restarts: storage must be file"
-	case cfg.NoAck:
-		return "it does not acknowledge messages: no_ack must be false"
-	case cfg.Retention != jetstream.LimitsPolicy:
-		return fmt.Sprintf("retention is %s: must be limits", cfg.Retention)
-	}
-	return ""
-}
-
 // Close closes the connection.
-func (l *Log) Close() { l.conn.Close() }
+func (l *Log) Close() { l.connection.conn.Close() }
 
 // Failed implements engine.Log.
-func (l *Log) Failed() <-chan error { return l.failed }
+func (l *Log) Failed() <-chan error { return l.connection.failed }
 
 // Connected reports whether there is a connection to a server.
-func (l *Log) Connected() bool { return l.conn.IsConnected() }
+func (l *Log) Connected() bool { return l.connection.conn.IsConnected() }
 
 // Limits implements engine.Log.
 func (l *Log) Limits() engine.Limits {
-	message := int(l.conn.MaxPayload())
+	message := int(l.connection.conn.MaxPayload())
 	if l.messageBytes > 0 {
 		message = min(message, l.messageBytes)
 	}

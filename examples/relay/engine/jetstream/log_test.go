@@ -159,7 +159,7 @@ func TestPublishAndRead(t *testing.T) {
 			t.Errorf("the last states: -want +got:\n%s", diff)
 		}
 		for i := range last {
-			last[i].Data = nil
+			last[i].Data, last[i].ID = nil, ""
 		}
 		if diff := cmp.Diff(last, objects(t, log, pods, false), ignorePlace); diff != "" {
 			t.Errorf("without data: -want +got:\n%s", diff)
@@ -272,6 +272,83 @@ func TestTail(t *testing.T) {
 		cancel()
 		if _, err, ok := next(); !ok || !errors.Is(err, context.Canceled) {
 			t.Errorf("after the end of the context: %v", err)
+		}
+	})
+}
+
+// TestTailUnits: it yields the messages of units only.
+func TestTailUnits(t *testing.T) {
+	nodes := engine.Unit{Cluster: pods.Cluster, Resource: "nodes"}
+	eachEngine(t, func(t *testing.T, log engine.Log) {
+		publish(t, log, engine.Part{Unit: pods, Messages: []engine.Message{
+			object(engine.Added, "a", "u1", "1"), object(engine.Added, "b", "u2", "2"),
+			object(engine.Added, "c", "u3", "3"),
+			{Unit: pods, Type: engine.Synced, ResourceVersion: "4", ID: "synced"},
+		}})
+		publish(t, log, engine.Part{Unit: nodes, Messages: []engine.Message{
+			{Unit: nodes, Name: "n", UID: "n", Type: engine.Added, ResourceVersion: "5", ID: "n"},
+		}})
+		for _, c := range []struct {
+			why   string
+			units []engine.Unit
+			want  []string
+		}{
+			{"all", nil, []string{"1", "2", "3", "4", "5"}},
+			{"a resource, with what concerns all of it", []engine.Unit{pods}, []string{"1", "2", "3", "4"}},
+			{"namespaces", []engine.Unit{in(pods, "a"), in(pods, "c")}, []string{"1", "3"}},
+			{"one without messages", []engine.Unit{in(pods, "d")}, nil},
+			{"a resource and a namespace of another", []engine.Unit{nodes, in(pods, "b")}, []string{"2", "5"}},
+		} {
+			var got []string
+			for _, m := range collect(t, log.Tail(t.Context(), engine.TailOptions{Units: c.units, UntilEnd: true})) {
+				got = append(got, m.ResourceVersion)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", c.why, diff)
+			}
+		}
+	})
+}
+
+// TestTailSince: it begins with what was published at a time or later, and ends or goes on.
+func TestTailSince(t *testing.T) {
+	eachEngine(t, func(t *testing.T, log engine.Log) {
+		p := engine.Part{Unit: pods}
+		var times []time.Time
+		all := []string{"u1", "u2", "u3"}
+		for i, uid := range all {
+			p.Messages = []engine.Message{object(engine.Added, "a", uid, "1")}
+			p.Revision = publish(t, log, p)
+			times = append(times, tail(t, log)[i].Time)
+		}
+		for _, c := range []struct {
+			why  string
+			opts engine.TailOptions
+			want []string
+		}{
+			{"a time is included", engine.TailOptions{Since: times[1], UntilEnd: true}, []string{"u2", "u3"}},
+			{"after a time", engine.TailOptions{Since: times[1].Add(1), UntilEnd: true}, []string{"u3"}},
+			{"before all", engine.TailOptions{Since: times[0].Add(-time.Hour), UntilEnd: true}, all},
+			{"after all", engine.TailOptions{Since: times[2].Add(time.Hour), UntilEnd: true}, nil},
+			{"all is stronger", engine.TailOptions{Since: times[1], All: true, UntilEnd: true}, all},
+		} {
+			var got []string
+			for _, m := range collect(t, log.Tail(t.Context(), c.opts)) {
+				got = append(got, m.UID)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", c.why, diff)
+			}
+		}
+		next, stop := iter.Pull2(log.Tail(t.Context(), engine.TailOptions{Since: times[2]}))
+		defer stop()
+		if m, err, _ := next(); err != nil || m.UID != "u3" {
+			t.Fatalf("%v, %v, want u3", m, err)
+		}
+		p.Messages = []engine.Message{object(engine.Added, "a", "u4", "2")}
+		publish(t, log, p)
+		if m, err, _ := next(); err != nil || m.UID != "u4" {
+			t.Fatalf("%v, %v, want u4", m, err)
 		}
 	})
 }

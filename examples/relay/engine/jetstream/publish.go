@@ -26,8 +26,8 @@ const (
 )
 
 // maxHeader is how many bytes the subject and the headers of a message may have, and maxSubject the subject alone. NATS
-// has at most 64 KiB of headers; a line of its protocol, which has the subject and that of the answer, of more than 4 KiB
-// ends the connection for good.
+// has at most 64 KiB of headers; a line of its protocol of more than 4 KiB, which has the subject and that of the
+// answer, ends the connection for good.
 const (
 	maxHeader  = 4 << 10
 	maxSubject = 3 << 10
@@ -51,7 +51,8 @@ func checkHeader(m *nats.Msg) error {
 		}
 	}
 	if bytes > maxHeader || len(m.Subject) > maxSubject {
-		return fmt.Errorf("%w: what identifies a message has %d bytes, %d at most", engine.ErrTooLarge, bytes, maxHeader)
+		return fmt.Errorf("%w: what identifies a message has %d bytes, %d at most", engine.ErrTooLarge, bytes,
+			maxHeader)
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func (l *Log) Publish(ctx context.Context, parts []engine.Part) ([]uint64, error
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("publish: %w", l.cause(ctx, began, err))
+		return nil, fmt.Errorf("publish: %w", l.connection.cause(ctx, began, err))
 	}
 	return revisions, nil
 }

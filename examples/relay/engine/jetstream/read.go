@@ -3,11 +3,11 @@ package jetstream
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -17,17 +17,12 @@ import (
 
 // Position implements engine.Log.
 func (l *Log) Position(ctx context.Context, u engine.Unit) (engine.Entry, error) {
-	s, err := l.js.Stream(ctx, l.options.Stream)
-	if err != nil {
-		return engine.Entry{}, err
-	}
-	// The leader answers, because the stream has not AllowDirect. Others may lag behind.
-	m, err := s.GetLastMsgForSubject(ctx, l.subjects.position(u))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return engine.Entry{}, nil
-	}
+	m, err := l.reader.newest(ctx, l.subjects.position(u))
 	if err != nil {
 		return engine.Entry{}, fmt.Errorf("read the position of %s: %w", u, err)
+	}
+	if m == nil {
+		return engine.Entry{}, nil
 	}
 	e := engine.Entry{Unit: u, Revision: m.Sequence}
 	if err := json.Unmarshal(m.Data, &e.Position); err != nil {
@@ -38,19 +33,55 @@ func (l *Log) Position(ctx context.Context, u engine.Unit) (engine.Entry, error)
 
 // Positions implements engine.Log.
 func (l *Log) Positions(ctx context.Context, r engine.Unit) ([]engine.Entry, error) {
-	return last(ctx, l.reader, l.subjects.positions(r), true, func(m received) (e engine.Entry, err error) {
-		e.Revision = m.sequence
-		if e.Unit, _, err = l.subjects.parse(m.subject); err == nil {
-			err = json.Unmarshal(m.data, &e.Position)
-		}
-		return e, err
+	return last(ctx, l.reader, l.subjects.positions(r), true, kind[engine.Entry, engine.Unit]{
+		key:      func(e engine.Entry) engine.Unit { return e.Unit },
+		subject:  func(e engine.Entry) string { return l.subjects.position(e.Unit) },
+		revision: func(e engine.Entry) uint64 { return e.Revision },
+		decode: func(m received) (e engine.Entry, err error) {
+			e.Revision = m.sequence
+			if e.Unit, _, err = l.subjects.parse(m.subject); err == nil {
+				err = json.Unmarshal(m.data, &e.Position)
+			}
+			return e, err
+		},
 	})
 }
 
 // Objects implements engine.Log.
 func (l *Log) Objects(ctx context.Context, u engine.Unit, data bool) ([]engine.Message, error) {
-	all, err := last(ctx, l.reader, l.subjects.messagesOf(u), data, l.decode)
+	decode := l.decode
+	if !data {
+		decode = l.decodeCompact(u)
+	}
+	type object struct{ namespace, uid string } // the uid of marks is empty: they are left out in the end
+	all, err := last(ctx, l.reader, l.subjects.messagesOf(u), data, kind[engine.Message, object]{
+		key:      func(m engine.Message) object { return object{m.Unit.Namespace, m.UID} },
+		subject:  func(m engine.Message) string { return l.subjects.message(&m) },
+		revision: func(m engine.Message) uint64 { return m.Revision },
+		decode:   decode,
+	})
 	return slices.DeleteFunc(all, func(m engine.Message) bool { return m.UID == "" }), err
+}
+
+// decodeCompact returns a function that decodes messages of a resource without their data and IDs, and keeps none of
+// the memory of a message.
+func (l *Log) decodeCompact(u engine.Unit) func(received) (engine.Message, error) {
+	texts := map[string]string{}
+	shared := func(s string) string {
+		if _, known := texts[s]; !known {
+			s = strings.Clone(s)
+			texts[s] = s
+		}
+		return texts[s]
+	}
+	return func(m received) (engine.Message, error) {
+		out, err := l.decode(m)
+		out.Unit.Cluster, out.Unit.Group, out.Unit.Resource = u.Cluster, u.Group, u.Resource
+		out.Unit.Namespace, out.Type = shared(out.Unit.Namespace), engine.Type(shared(string(out.Type)))
+		out.Name, out.UID = strings.Clone(out.Name), strings.Clone(out.UID)
+		out.ResourceVersion, out.ID = strings.Clone(out.ResourceVersion), ""
+		return out, err
+	}
 }
 
 // Expire implements engine.Log.
@@ -71,7 +102,7 @@ func (l *Log) Expire(ctx context.Context, before time.Time) error {
 		return err
 	}
 	for subject, sequence := range old {
-		if err := l.purge(ctx, s, subject, sequence); err != nil {
+		if err := purge(ctx, s, subject, sequence); err != nil {
 			return err
 		}
 	}
@@ -104,11 +135,10 @@ func (l *Log) expirePositions(ctx context.Context, s jetstream.Stream, before ti
 		if len(objects) > 0 {
 			continue
 		}
-		marks := []string{
-			l.subjects.message(&engine.Message{Unit: u}), l.subjects.message(&engine.Message{Unit: u, Type: engine.Skipped}),
-		}
-		for _, subject := range append(marks, subject) { // the position last: without it the others are not found again
-			if err := l.purge(ctx, s, subject, sequence); err != nil {
+		synced, skipped := &engine.Message{Unit: u}, &engine.Message{Unit: u, Type: engine.Skipped}
+		// The position is the last: without it, the others would not be found again.
+		for _, subject := range []string{l.subjects.message(synced), l.subjects.message(skipped), subject} {
+			if err := purge(ctx, s, subject, sequence); err != nil {
 				return err
 			}
 		}
@@ -118,10 +148,10 @@ func (l *Log) expirePositions(ctx context.Context, s jetstream.Stream, before ti
 
 // purge removes the messages of a subject up to a sequence. What was published since stays: an object may come back
 // when etcd is restored, and a unit may be taken.
-func (l *Log) purge(ctx context.Context, s jetstream.Stream, subject string, upTo uint64) error {
+func purge(ctx context.Context, s jetstream.Stream, subject string, upTo uint64) error {
 	err := s.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1))
 	if err != nil {
-		return fmt.Errorf("purge stream %q: %w", l.options.Stream, err)
+		return fmt.Errorf("purge stream %q: %w", s.CachedInfo().Config.Name, err)
 	}
 	return nil
 }
@@ -131,7 +161,16 @@ func (l *Log) Tail(ctx context.Context, o engine.TailOptions) iter.Seq2[engine.M
 	cfg := jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{or(o.Pattern, l.subjects.messages())}, DeliverPolicy: jetstream.DeliverNewPolicy,
 	}
-	if o.All || o.UntilEnd {
+	if o.Pattern == "" && len(o.Units) > 0 {
+		cfg.FilterSubjects = nil
+		for _, u := range o.Units {
+			cfg.FilterSubjects = append(cfg.FilterSubjects, l.subjects.messagesOf(u))
+		}
+	}
+	switch {
+	case !o.All && !o.Since.IsZero():
+		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &o.Since
+	case o.All || o.UntilEnd:
 		cfg.DeliverPolicy = jetstream.DeliverAllPolicy
 	}
 	return func(yield func(engine.Message, error) bool) {

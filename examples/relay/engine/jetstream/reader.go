@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,8 +17,15 @@ import (
 // silence is how long a reader waits for a message that the server has.
 const silence = 10 * time.Second
 
-// readAhead is how many messages a reader asks for at once.
-const readAhead = 2000
+// pull is how readers ask for messages. In a cluster the first request to a consumer that was made on another server
+// may be lost, because the server of the connection does not know it yet. Then there is no heartbeat, and after two the
+// client asks again.
+//
+// More messages at once would delay the answers to other requests of the connection: a slow one would seem dead.
+var pull = []jetstream.PullMessagesOpt{
+	jetstream.PullMaxMessages(256), jetstream.PullHeartbeat(500 * time.Millisecond),
+	jetstream.WithMessagesErrOnMissingHeartbeat(false),
+}
 
 // received is a message with its place in the stream.
 type received struct {
@@ -40,48 +47,103 @@ func receivedOf(m jetstream.Msg) (received, *jetstream.MsgMetadata, error) {
 // reader reads a stream.
 type reader struct {
 	js     jetstream.JetStream
+	leader nats.JetStreamManager
 	stream string
 }
 
-// last returns the last message of each subject that matches, in the order of the stream.
-func last[T any](
-	ctx context.Context, r reader, filter string, data bool, decode func(received) (T, error),
-) ([]T, error) {
+// info returns what the server says of the stream, with its time.
+func (r reader) info(ctx context.Context) (*jetstream.StreamInfo, error) {
+	s, err := r.js.Stream(ctx, r.stream)
+	if err != nil {
+		return nil, fmt.Errorf("stream %q: %w", r.stream, err)
+	}
+	return s.CachedInfo(), nil
+}
+
+// hasRoom returns an error if the stream is gone, or full.
+func (r reader) hasRoom(ctx context.Context) error {
+	const least = 4 << 10 // a small message, with what the stream adds to it
+	i, err := r.info(ctx)
+	if err != nil {
+		return err
+	}
+	if most := i.Config.MaxBytes; most > 0 && i.State.Bytes+least > uint64(most) {
+		return fmt.Errorf("stream %q is full: it has %d bytes, max_bytes is %d (log.maxBytes when it was created)",
+			r.stream, i.State.Bytes, most)
+	}
+	return nil
+}
+
+// newest returns the last message that matches, or nil. The leader of the stream answers: a copy may lag behind, and
+// Stream.GetLastMsgForSubject asks any of them where allow_direct is set.
+func (r reader) newest(ctx context.Context, filter string) (*nats.RawStreamMsg, error) {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	m, err := r.leader.GetLastMsg(r.stream, filter, nats.Context(ctx))
+	if errors.Is(err, nats.ErrMsgNotFound) {
+		return nil, nil
+	}
+	return m, err
+}
+
+// kind says how values are read from messages. The values of a subject have the same key, and no others have it.
+type kind[T any, K comparable] struct {
+	decode   func(received) (T, error)
+	key      func(T) K
+	subject  func(T) string
+	revision func(T) uint64
+}
+
+// last returns the last message of each subject that matches, in the order of the stream. It keeps nothing else of
+// them: there may be hundreds of thousands.
+func last[T any, K comparable](ctx context.Context, r reader, filter string, data bool, k kind[T, K]) ([]T, error) {
 	s, err := r.js.Stream(ctx, r.stream)
 	if err != nil {
 		return nil, err
 	}
-	type decoded struct {
-		sequence uint64
-		value    T
-	}
-	found := map[string]decoded{}
+	var all []T
+	found := map[K]int{} // indices in all
+	sorted := true
 	add := func(m received) error {
 		if !data {
 			m.data = nil
 		}
-		value, err := decode(m)
-		found[m.subject] = decoded{m.sequence, value}
-		return err
+		value, err := k.decode(m)
+		if err != nil {
+			return err
+		}
+		if i, known := found[k.key(value)]; known {
+			all[i], sorted = value, false
+			return nil
+		}
+		found[k.key(value)] = len(all)
+		all = append(all, value)
+		return nil
 	}
 	read, err := r.readLast(ctx, s, filter, data, add)
-	if err == nil {
-		known := func(subject string) bool { _, ok := found[subject]; return ok }
-		err = r.readMissing(ctx, s, filter, read, known, add)
-	}
 	if err != nil {
 		return nil, err
 	}
-	var all []T
-	for _, d := range slices.SortedFunc(maps.Values(found), func(a, b decoded) int {
-		return cmp.Compare(a.sequence, b.sequence)
-	}) {
-		all = append(all, d.value)
+	known := sync.OnceValue(func() map[string]bool {
+		subjects := map[string]bool{}
+		for _, v := range all {
+			subjects[k.subject(v)] = true
+		}
+		return subjects
+	})
+	isKnown := func(subject string) bool { return known()[subject] }
+	before := len(all)
+	if err := r.readMissing(ctx, s, filter, read, isKnown, add); err != nil {
+		return nil, err
+	}
+	if len(all) > before || !sorted {
+		slices.SortFunc(all, func(a, b T) int { return cmp.Compare(k.revision(a), k.revision(b)) })
 	}
 	return all, nil
 }
 
-// readLast calls f with the last message of each subject that matches, and with newer ones. It returns the sequence of
+// readLast calls f with the last message of each subject that matches, and with newer ones, in the order of the stream.
+// It returns the sequence of
 // the last message that it has read. It may miss a subject whose message was removed before it was read, because newer
 // ones came: the last of these may be behind the returned sequence.
 func (r reader) readLast(
@@ -92,11 +154,8 @@ func (r reader) readLast(
 			err = fmt.Errorf("read stream %q: %w", r.stream, cmp.Or(context.Cause(ctx), err))
 		}
 	}()
-	newest, err := s.GetLastMsgForSubject(ctx, filter) // of the leader: see Position
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, nil
-	}
-	if err != nil {
+	newest, err := r.newest(ctx, filter)
+	if err != nil || newest == nil {
 		return 0, err
 	}
 	// Not an ordered consumer: after a lost connection, that goes on with all messages.
@@ -112,7 +171,7 @@ func (r reader) readLast(
 		defer cancel()
 		_ = s.DeleteConsumer(end, c.CachedInfo().Name) // or the server does, later
 	}()
-	messages, err := c.Messages(jetstream.PullMaxMessages(readAhead))
+	messages, err := c.Messages(pull...)
 	if err != nil {
 		return 0, err
 	}
@@ -153,11 +212,8 @@ func (r reader) readMissing(
 			err = fmt.Errorf("read stream %q: %w", r.stream, err)
 		}
 	}()
-	newest, err := s.GetLastMsgForSubject(ctx, filter)
-	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && newest.Sequence <= read {
-		return nil
-	}
-	if err != nil {
+	newest, err := r.newest(ctx, filter)
+	if err != nil || newest == nil || newest.Sequence <= read {
 		return err
 	}
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
@@ -168,11 +224,8 @@ func (r reader) readMissing(
 		if known(subject) {
 			continue
 		}
-		m, err := s.GetLastMsgForSubject(ctx, subject)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			continue
-		}
-		if err == nil {
+		m, err := r.newest(ctx, subject)
+		if err == nil && m != nil {
 			err = f(received{m.Subject, m.Header, m.Data, m.Sequence, m.Time})
 		}
 		if err != nil {
@@ -197,7 +250,7 @@ func (r reader) consume(ctx context.Context, cfg jetstream.OrderedConsumerConfig
 		if end && c.CachedInfo().NumPending == 0 {
 			return
 		}
-		messages, err := c.Messages(jetstream.PullMaxMessages(readAhead))
+		messages, err := c.Messages(pull...)
 		if err != nil {
 			fail(err)
 			return

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 // startHost starts a process that runs a server.
-func startHost(t *testing.T, dir string) (kill func()) {
+func startHost(t testing.TB, dir string) (kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), hostFolder+"="+dir)
@@ -112,8 +112,8 @@ func TestHostIsKilled(t *testing.T) {
 	}
 }
 
-// TestTokenIsForTheServer: what listens at the address of a server that has ended gets no token, and the next server has
-// another one.
+// TestTokenIsForTheServer: what listens at the address of a server that has ended gets no token, and the next server
+// has another one.
 func TestTokenIsForTheServer(t *testing.T) {
 	dir := t.TempDir()
 	kill := startHost(t, dir)
