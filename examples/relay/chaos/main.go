@@ -248,7 +248,7 @@ func (w *world) wellAgain(ctx context.Context) (err error) {
 }
 
 // mostMemory is what a replica may take, in bytes.
-const mostMemory = 500 << 20
+const mostMemory = 400 << 20
 
 func (h happened) memory() []string {
 	if h.peak > mostMemory {

@@ -32,7 +32,7 @@ var (
 )
 
 const (
-	deep  = 5_000     // levels
+	deep  = 9_000     // levels
 	large = 1_000_000 // bytes
 )
 
