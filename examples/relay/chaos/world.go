@@ -139,10 +139,6 @@ func (w *world) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func (w *world) statusCommand(ctx context.Context) *exec.Cmd {
-	return w.command(ctx, "status", "-o", "json")
-}
-
 // verify runs relay verify for the real cluster.
 func (w *world) verify(ctx context.Context) error {
 	cmd := w.command(ctx, "verify", "--config", w.config(), "--context", w.cluster)
