@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -219,5 +220,25 @@ func TestDisk(t *testing.T) {
 	}
 	if err := os.WriteFile(more, make([]byte, 1<<20), 0o600); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMemory: a replica that takes more than it may is found.
+func TestMemory(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		peak int64
+		want int
+	}{
+		{"as much as it may", mostMemory, 0},
+		{"more", mostMemory + 1, 1},
+	} {
+		if got := (happened{peak: c.peak, greatest: "r1"}).memory(); len(got) != c.want {
+			t.Errorf("%s: found %q", c.why, got)
+		}
+	}
+	self := &process{Cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}
+	if got := self.peak(); got < 1<<20 {
+		t.Errorf("this process has taken %d bytes at most", got)
 	}
 }
