@@ -78,11 +78,11 @@ func (r *rounds) round(running context.Context) {
 	r.begin(append(problems, r.members.problems(take, share.others)...))
 	var disown []engine.Unit
 	for _, u := range r.claims.all() {
-		if s := wanted[u.String()]; s == nil || !share.mine(s.Unit) {
+		if s := wanted[u.String()]; (s == nil || !share.mine(s.Unit)) && !r.units.isTaking(u) {
 			disown = append(disown, u)
 		}
 	}
-	each(make(chan struct{}, concurrentTakes), disown, func(u engine.Unit) { r.claims.disown(ctx, u) })
+	each(disown, func(u engine.Unit) { r.claims.disown(ctx, u) })
 	r.units.releaseAll(ctx, release)
 	r.units.start(running, take)
 	r.finish(known)
@@ -137,9 +137,10 @@ func (r *rounds) lastBegan() time.Time {
 	return r.began
 }
 
-// each calls f for all of them, as many at a time as there is room in free, and waits.
-func each[T any](free chan struct{}, all []T, f func(T)) {
+// each calls f for all of them, a few at a time, and waits.
+func each[T any](all []T, f func(T)) {
 	var running sync.WaitGroup
+	free := make(chan struct{}, concurrentTakes)
 	for _, v := range all {
 		free <- struct{}{}
 		running.Go(func() {

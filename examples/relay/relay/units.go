@@ -38,7 +38,6 @@ type units struct {
 type taking struct {
 	selected *Selected
 	cancel   context.CancelFunc
-	ended    chan struct{}
 }
 
 // owned is a unit that this replica publishes.
@@ -91,20 +90,22 @@ func (u *units) plan(
 	return release, take
 }
 
-// cancel ends what takes units that this replica should not own any more.
+// cancel ends what takes units that this replica should not own any more. It does not wait.
 func (u *units) cancel(wanted map[string]*Selected, mine func(engine.Unit) bool) {
-	var ended []chan struct{}
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	for key, t := range u.taking {
 		if s := wanted[key]; s == nil || !s.same(t.selected) || !mine(s.Unit) {
 			t.cancel()
-			ended = append(ended, t.ended)
 		}
 	}
-	u.mu.Unlock()
-	for _, c := range ended {
-		<-c
-	}
+}
+
+// isTaking reports whether a unit is being taken, or was canceled and has not ended.
+func (u *units) isTaking(unit engine.Unit) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.taking[unit.String()] != nil
 }
 
 // idle returns whether all events of a unit that were received are in the log. One that nobody wants, because its
@@ -125,21 +126,34 @@ func (u *units) start(ctx context.Context, all []*Selected) {
 	u.mu.Lock()
 	contexts := map[*Selected]context.Context{}
 	for _, s := range all {
-		t := &taking{selected: s, ended: make(chan struct{})}
+		t := &taking{selected: s}
 		contexts[s], t.cancel = context.WithCancel(ctx)
 		u.taking[s.Unit.String()] = t
 	}
 	u.mu.Unlock()
 	u.running.Go(func() {
 		entries, failed := u.claims.prepare(ctx, all)
-		each(u.free, all, func(s *Selected) {
-			o, err := (*owned)(nil), failed
-			if err == nil {
-				o, err = u.take(contexts[s], s, entries[s.Unit.Whole()])
-			}
-			u.took(s, o, err, contexts[s].Err() != nil)
-		})
+		for _, s := range all {
+			u.running.Go(func() {
+				o, err := (*owned)(nil), failed
+				if err == nil {
+					o, err = u.takeInTurn(contexts[s], s, entries[s.Unit.Whole()])
+				}
+				u.took(s, o, err, contexts[s].Err() != nil)
+			})
+		}
 	})
+}
+
+// takeInTurn takes a unit when few others are being taken.
+func (u *units) takeInTurn(ctx context.Context, s *Selected, entries []engine.Entry) (*owned, error) {
+	select {
+	case u.free <- struct{}{}:
+		defer func() { <-u.free }()
+		return u.take(ctx, s, entries)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // wait waits until no unit is being taken.
@@ -154,9 +168,7 @@ func (u *units) took(s *Selected, o *owned, err error, canceled bool) {
 	key := s.Unit.String()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	t := u.taking[key]
-	t.cancel()
-	close(t.ended)
+	u.taking[key].cancel()
 	delete(u.taking, key)
 	before, wanted := u.waiting[key]
 	if err == nil || canceled || !wanted {
@@ -241,7 +253,7 @@ func (u *units) resume(ctx context.Context, s *Selected, c *claim) (checkpoint.P
 
 // releaseAll ends the watches of units, publishes what was received, and lets others take them.
 func (u *units) releaseAll(ctx context.Context, release []*owned) {
-	each(make(chan struct{}, concurrentTakes), release, func(o *owned) {
+	each(release, func(o *owned) {
 		u.sources.Remove(o.key)
 		if err := u.publisher.release(ctx, o); err != nil {
 			u.logger.Warn("a unit is not released yet", "unit", o.selected.Unit.String(), "err", err)
