@@ -68,9 +68,9 @@ func publications(log []record, writes []acked) []publication {
 }
 
 // untrue returns the samples that say that all is well, although a write that was acknowledged a tolerance before was
-// published only after: those of status, and those of the replica that has owned the write's unit for a tolerance, as
-// one that has just taken it can't know how long the write has waited. Writes that waited while an API server was
-// silent do not count, as a relay can't know of them, nor do samples that overlap the intervals excused.
+// published only after: those of status, and those of the replica that owned the write's unit. Writes that waited while
+// an API server was silent do not count, as a relay can't know of them, nor do samples that overlap the intervals
+// excused.
 func untrue(
 	log []record, writes []publication, samples []sample, silent, excused []interval, tolerance time.Duration,
 ) (broken []string) {
@@ -86,7 +86,7 @@ func untrue(
 			if !w.write.at.Before(s.from.Add(-tolerance)) || !w.published.After(s.to) {
 				continue
 			}
-			if s.replica != "" && !owners.held(w.unit, s.replica, s.from.Add(-tolerance), s.to) {
+			if s.replica != "" && !owners.held(w.unit, s.replica, s.from, s.to) {
 				continue
 			}
 			broken = append(broken, fmt.Sprintf("%s: %s version %s is acknowledged at %s, published at %s", s, w.unit,

@@ -80,9 +80,13 @@ func TestUntrue(t *testing.T) {
 		{why: "its owner says it", log: log("r1", 20), write: wrote, sample: says("r1", true, 16, 17), broken: true},
 		{why: "status denies it", log: log("r1", 20), write: wrote, sample: says("", false, 16, 17)},
 		{why: "another replica", log: log("r1", 20), write: wrote, sample: says("r2", true, 16, 17)},
-		{why: "one that has just taken the unit", log: taken, write: wrote, sample: says("r2", true, 16, 17)},
+		{
+			why: "one that has just taken the unit", log: taken, write: wrote, sample: says("r2", true, 16, 17), broken: true,
+		},
 		{why: "status knows how late it is", log: taken, write: wrote, sample: says("", true, 16, 17), broken: true},
-		{why: "one that has taken it again", log: back, write: wrote, sample: says("r1", true, 16, 17)},
+		{
+			why: "one that has taken it again", log: back, write: wrote, sample: says("r1", true, 16, 17), broken: true,
+		},
 		{why: "one that took it long ago", log: taken, write: wrote, sample: says("r2", true, 19, 19), broken: true},
 		{why: "the write has not waited for long", log: log("r1", 20), write: wrote, sample: says("", true, 15, 16)},
 		{why: "published before the answer", log: log("r1", 20), write: wrote, sample: says("", true, 19, 20)},

@@ -383,3 +383,61 @@ func TestLargeUnitsBlockNoRounds(t *testing.T) {
 		w.stopAll()
 	})
 }
+
+// TestJustTaken: a unit that was just taken is not synced until what happened meanwhile is published, or a lease has
+// passed without anything, even a bookmark: nobody knows for how long it has waited.
+func TestJustTaken(t *testing.T) {
+	for _, c := range []struct {
+		why   string
+		busy  bool
+		after time.Duration // when it is synced, at most
+		not   time.Duration // when it is not
+	}{
+		{"something happened", true, 4 * time.Second, time.Second},
+		{"nothing happened", false, lease + time.Second, lease - time.Second},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, widgets, gadgets)
+				defer w.srv.Close()
+				w.config.Selection.Resources, w.served = []string{"widgets"}, w.served[:1]
+				w.start("before")
+				w.srv.Put(widgets, "ns", "a")
+				w.converged()
+				w.stop("before")
+				w.srv.Put(gadgets, "ns", "b") // the server has a newer version
+				if c.busy {
+					w.srv.Put(widgets, "ns", "b")
+				} else if err := w.srv.Apply("watch *: half-open"); err != nil { // not even a bookmark comes
+					t.Fatal(err)
+				}
+				w.log.Fail = func(parts []engine.Part) error {
+					if len(parts[0].Messages) > 0 {
+						time.Sleep(2 * time.Second)
+					}
+					return nil
+				}
+				one := w.start("one")
+				w.eventually("one", func() string {
+					if len(one.relay.Status().Units) == 0 {
+						return "has not taken the unit"
+					}
+					return ""
+				})
+				taken := time.Now()
+				time.Sleep(c.not)
+				synctest.Wait()
+				if u := one.relay.Status().Units[0]; u.Synced || one.relay.Ready() == nil {
+					t.Errorf("synced after %v: %+v, %v, %+v", time.Since(taken), u, one.relay.Ready(), w.positions())
+				}
+				time.Sleep(c.after - c.not)
+				synctest.Wait()
+				if u := one.relay.Status().Units[0]; !u.Synced || one.relay.Ready() != nil {
+					t.Errorf("not synced after %v: %+v, %v", time.Since(taken), u, one.relay.Ready())
+				}
+				w.stopAll()
+				w.judge()
+			})
+		})
+	}
+}

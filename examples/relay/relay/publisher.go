@@ -20,6 +20,7 @@ import (
 // gathers. Each batch has the positions of its units after it, so the events and the positions are one.
 type publisher struct {
 	log      engine.Log
+	lease    time.Duration
 	observer Observer
 	logger   *slog.Logger
 	onLost   func() // called without the mutex
@@ -46,6 +47,9 @@ type received struct {
 	pending  int       // items in the queue
 	oldest   time.Time // when the first of these was received
 	skipped  uint64    // events that the engine can't take
+	taken    time.Time // when the unit was
+	heard    bool      // something has been received that the log did not have
+	settled  bool      // since then, everything that was received has been published, once
 	state    unitState
 }
 
@@ -58,18 +62,12 @@ const (
 	lost                 // nothing: another replica has taken it, or its release is committed
 )
 
-func newPublisher(log engine.Log, maxBytes int64, o Observer, logger *slog.Logger, onLost func()) *publisher {
-	p := &publisher{log: log, observer: o, logger: logger, onLost: onLost, units: map[string]*owned{}}
-	p.queue = newQueue(maxBytes, &p.mu)
-	return p
-}
-
 // register makes the publisher accept the events of a unit, which begins at a position in the log.
 func (p *publisher) register(o *owned, position engine.Position, revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o.published = published{position: position, revision: revision, synced: position.ResourceVersion != ""}
-	o.received = received{progress: newProgress(position, o.selected.scope)}
+	o.received = received{progress: newProgress(position, o.selected.scope), taken: time.Now()}
 	p.units[o.key] = o
 }
 
@@ -100,6 +98,9 @@ func (p *publisher) add(ev stream.Event) {
 	}
 	if o.received.state != publishing || p.ended {
 		return
+	}
+	if again := ev.Type == stream.Synced && ev.ResourceVersion == o.received.progress.version; !again {
+		o.received.heard = true // not the SYNCED with which a Stream resumes
 	}
 	o.received.progress = o.received.progress.add(ev)
 	it.progress = o.received.progress
@@ -269,6 +270,10 @@ func (p *publisher) done(batches []*batch, revisions []uint64) {
 		left[it.unit]--
 		return left[it.unit] >= 0
 	})
+	for _, b := range batches {
+		r := &b.unit.received
+		r.settled = r.settled || r.heard && r.pending+r.adding == 0
+	}
 }
 
 // lose drops what is queued of a unit.
@@ -300,8 +305,11 @@ func (p *publisher) isIdle(o *owned) bool {
 func (p *publisher) status(o *owned, source mux.SourceStatus) engine.UnitStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// What happened before the unit was taken, which may be long ago, arrives at once if there is anything.
+	settled := o.received.settled || o.received.pending == 0 && time.Since(o.received.taken) >= p.lease
 	s := engine.UnitStatus{
-		Unit: o.selected.Unit, State: string(source.State), Synced: source.Synced && o.published.synced, Epoch: o.epoch,
+		Unit: o.selected.Unit, State: string(source.State), Epoch: o.epoch,
+		Synced:          source.Synced && o.published.synced && settled,
 		ResourceVersion: o.published.position.ResourceVersion, Pending: o.received.pending, Skipped: o.received.skipped,
 		Coalesced: source.Coalesced + source.Vanished,
 	}

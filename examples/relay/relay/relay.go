@@ -83,7 +83,11 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 	if opts.Observer != nil {
 		o = *opts.Observer
 	}
-	r.publisher = newPublisher(log, cfg.Queue.Bytes/2, o, r.logger, wake.set)
+	r.publisher = &publisher{
+		log: log, lease: cfg.Replica.Lease.Duration, observer: o, logger: r.logger, onLost: wake.set,
+		units: map[string]*owned{},
+	}
+	r.publisher.queue = newQueue(cfg.Queue.Bytes/2, &r.publisher.mu)
 	r.members = &membership{
 		group: group, status: r.Status, logger: r.logger,
 		self: engine.Member{
