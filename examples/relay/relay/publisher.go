@@ -38,6 +38,7 @@ type published struct {
 	position engine.Position
 	revision uint64
 	synced   bool // everything that existed
+	upToDate bool // and everything that happened before the unit was taken
 }
 
 // received is what has been received of a unit, and accepted.
@@ -48,8 +49,6 @@ type received struct {
 	oldest   time.Time // when the first of these was received
 	skipped  uint64    // events that the engine can't take
 	taken    time.Time // when the unit was
-	heard    bool      // something has been received that the log did not have
-	settled  bool      // since then, everything that was received has been published, once
 	state    unitState
 }
 
@@ -99,9 +98,9 @@ func (p *publisher) add(ev stream.Event) {
 	if o.received.state != publishing || p.ended {
 		return
 	}
-	if again := ev.Type == stream.Synced && ev.ResourceVersion == o.received.progress.version; !again {
-		o.received.heard = true // not the SYNCED with which a Stream resumes
-	}
+	// The SYNCED with which a Stream resumes says nothing.
+	it.upToDate = ev.Type == stream.Bookmark ||
+		ev.Type == stream.Synced && ev.ResourceVersion != o.received.progress.version
 	o.received.progress = o.received.progress.add(ev)
 	it.progress = o.received.progress
 	p.queue.push(it)
@@ -260,7 +259,10 @@ func (p *publisher) done(batches []*batch, revisions []uint64) {
 	p.err, p.last = nil, time.Now()
 	left := map[*owned]int{}
 	for i, b := range batches {
-		b.unit.published = published{position: b.part.Position, revision: revisions[i], synced: b.synced}
+		b.unit.published = published{
+			position: b.part.Position, revision: revisions[i], synced: b.synced,
+			upToDate: b.upToDate || b.unit.published.upToDate,
+		}
 		left[b.unit] = b.items
 		if b.part.Position.Owner == "" {
 			p.end(b.unit)
@@ -270,10 +272,6 @@ func (p *publisher) done(batches []*batch, revisions []uint64) {
 		left[it.unit]--
 		return left[it.unit] >= 0
 	})
-	for _, b := range batches {
-		r := &b.unit.received
-		r.settled = r.settled || r.heard && r.pending+r.adding == 0
-	}
 }
 
 // lose drops what is queued of a unit.
@@ -305,11 +303,11 @@ func (p *publisher) isIdle(o *owned) bool {
 func (p *publisher) status(o *owned, source mux.SourceStatus) engine.UnitStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// What happened before the unit was taken, which may be long ago, arrives at once if there is anything.
-	settled := o.received.settled || o.received.pending == 0 && time.Since(o.received.taken) >= p.lease
+	// What happened before the unit was taken, which may be long ago, arrives soon if nothing says that it is all there.
+	upToDate := o.published.upToDate || o.received.pending == 0 && time.Since(o.received.taken) >= p.lease
 	s := engine.UnitStatus{
 		Unit: o.selected.Unit, State: string(source.State), Epoch: o.epoch,
-		Synced:          source.Synced && o.published.synced && settled,
+		Synced:          source.Synced && o.published.synced && upToDate,
 		ResourceVersion: o.published.position.ResourceVersion, Pending: o.received.pending, Skipped: o.received.skipped,
 		Coalesced: source.Coalesced + source.Vanished,
 	}

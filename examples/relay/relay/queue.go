@@ -22,6 +22,7 @@ type item struct {
 	message  *engine.Message
 	progress progress // after the event
 	release  bool     // the last item of a unit
+	upToDate bool     // everything that happened before the unit was taken has been received
 	received time.Time
 }
 
@@ -77,10 +78,11 @@ func (q *queue) remove(remove func(*item) bool) {
 
 // batch is what is published of one unit at a time.
 type batch struct {
-	unit   *owned
-	part   engine.Part
-	items  int
-	synced bool // after it
+	unit     *owned
+	part     engine.Part
+	items    int
+	synced   bool // after it
+	upToDate bool // see item
 }
 
 // next returns as much as the engine accepts at once. It stays in the queue.
@@ -115,7 +117,7 @@ func (q *queue) next(limits engine.Limits) []*batch {
 			b.part.Messages = append(b.part.Messages, *it.message)
 		}
 		it.progress.fill(&b.part.Position)
-		b.synced = it.progress.synced
+		b.synced, b.upToDate = it.progress.synced, b.upToDate || it.upToDate
 		if it.release {
 			b.part.Position.Owner = ""
 		}
