@@ -81,7 +81,8 @@ func TestUntrue(t *testing.T) {
 		{why: "status denies it", log: log("r1", 20), write: wrote, sample: says("", false, 16, 17)},
 		{why: "another replica", log: log("r1", 20), write: wrote, sample: says("r2", true, 16, 17)},
 		{
-			why: "one that has just taken the unit", log: taken, write: wrote, sample: says("r2", true, 16, 17), broken: true,
+			why: "one that has just taken the unit", log: taken, write: wrote, sample: says("r2", true, 16, 17),
+			broken: true,
 		},
 		{why: "status knows how late it is", log: taken, write: wrote, sample: says("", true, 16, 17), broken: true},
 		{

@@ -303,7 +303,7 @@ func (p *publisher) isIdle(o *owned) bool {
 func (p *publisher) status(o *owned, source mux.SourceStatus) engine.UnitStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// What happened before the unit was taken, which may be long ago, arrives soon if nothing says that it is all there.
+	// What happened before the unit was taken may have waited for long, and arrives soon.
 	upToDate := o.published.upToDate || o.received.pending == 0 && time.Since(o.received.taken) >= p.lease
 	s := engine.UnitStatus{
 		Unit: o.selected.Unit, State: string(source.State), Epoch: o.epoch,
