@@ -33,7 +33,7 @@ type Redaction struct {
 // there are no paths.
 //
 // A filter compares one element with constants and with other values in the element: it has no "$" or "..", at most one
-// of its operands stands for several values, and a regular expression in it is a constant.
+// of its operands stands for several values, and a regular expression in it is between slashes: @.name =~ /token$/.
 func ParseRedaction(paths []string) (*Redaction, error) {
 	var r *Redaction
 	for _, text := range paths {
