@@ -237,7 +237,8 @@ func TestObjectsThatCannotBePrinted(t *testing.T) {
 	}{
 		{"json", valid, false}, {"yaml", valid, true},
 		{"json", valid[:len(valid)-1], true}, {"yaml", valid[:len(valid)-1], true},
-		{"json", deep(9999), false}, {"yaml", deep(9999), true}, {"yaml", deep(6000), true}, {"yaml", deep(4000), false},
+		{"json", deep(9999), false}, {"yaml", deep(9999), true}, {"yaml", deep(6000), true},
+		{"yaml", deep(4000), false},
 	} {
 		var stdout bytes.Buffer
 		p := newPrinter(t, &stdout, io.Discard, tt.format, true)

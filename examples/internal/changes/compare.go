@@ -255,8 +255,8 @@ var listKeys = []string{
 	"name", "type", "key", "uid", "ip", "containerPort", "port", "mountPath", "devicePath", "topologyKey",
 }
 
-// named returns the elements, and their names in order, by the first of listKeys that all have and that no two share. It
-// returns nil if there is none. An empty list has an empty map.
+// named returns the elements, and their names in order, by the first of listKeys that all have and that no two share.
+// It returns nil if there is none. An empty list has an empty map.
 func named(list []any) (names []string, elements map[string]any) {
 	if len(list) == 0 {
 		return nil, map[string]any{}
