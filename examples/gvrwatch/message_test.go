@@ -89,3 +89,12 @@ func TestExecGoesOn(t *testing.T) {
 		t.Errorf("status %d\n%s%s", status, stdout, stderr)
 	}
 }
+
+// TestJoinNames: servers choose how many names there are, and how long.
+func TestJoinNames(t *testing.T) {
+	names := append([]string{strings.Repeat("a", 1<<20)}, strings.Split(strings.Repeat("b ", 10), " ")...)
+	want := strings.Repeat("a", 381) + "..." + strings.Repeat(", b", 9) + " and 2 more"
+	if diff := cmp.Diff(want, joinNames(names)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
