@@ -227,23 +227,29 @@ func TestDocumentsRoundTrip(t *testing.T) {
 // An object that JSON can have and YAML can't, or neither, is printed with its identity: the run goes on.
 func TestObjectsThatCannotBePrinted(t *testing.T) {
 	const valid = `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"spec":{"n":1e400}}`
+	deep := func(depth int) string {
+		spec := strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)
+		return `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"spec":` + spec + "}"
+	}
 	for _, tt := range []struct {
 		format, object string
 		invalid        bool
 	}{
 		{"json", valid, false}, {"yaml", valid, true},
 		{"json", valid[:len(valid)-1], true}, {"yaml", valid[:len(valid)-1], true},
+		{"json", deep(9999), false}, {"yaml", deep(9999), true}, {"yaml", deep(6000), true},
+		{"yaml", deep(4000), false},
 	} {
 		var stdout bytes.Buffer
 		p := newPrinter(t, &stdout, io.Discard, tt.format, true)
 		if err := p.print(stream.Event{Type: stream.Added, JSON: json.RawMessage(tt.object)}, ack); err != nil {
-			t.Errorf("-o %s %s: %v", tt.format, tt.object, err)
+			t.Errorf("-o %s %.100s: %v", tt.format, tt.object, err)
 		}
 		if invalid := strings.Contains(stdout.String(), "invalid"); invalid != tt.invalid {
-			t.Errorf("-o %s %s: invalid is %v, want %v: %s", tt.format, tt.object, invalid, tt.invalid, &stdout)
+			t.Errorf("-o %s %.100s: invalid is %v, want %v: %.300s", tt.format, tt.object, invalid, tt.invalid, &stdout)
 		}
 		if !strings.Contains(stdout.String(), "name") {
-			t.Errorf("-o %s %s: no name: %s", tt.format, tt.object, &stdout)
+			t.Errorf("-o %s %.100s: no name: %.300s", tt.format, tt.object, &stdout)
 		}
 	}
 }

@@ -33,8 +33,10 @@ func addRow(t *screen.Table, cells ...string) error {
 // as of an error, and of the text 16 KiB.
 func printMessage(stderr io.Writer, format string, args ...any) {
 	words := strings.Fields(fmt.Sprintf(format, args...))
+	words = words[:min(len(words), 16<<10)]
 	for i, w := range words {
-		words[i] = shorten(w, 1<<10)
+		escaped := screen.AppendEscaped(nil, shorten(w, 1<<10), "") // before the cuts: an escape is longer
+		words[i] = shorten(string(escaped), 1<<10)
 	}
 	fmt.Fprintln(stderr, "gvrwatch:", shorten(strings.Join(words, " "), 16<<10))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/execute"
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -33,10 +35,17 @@ func TestMessagesAreCut(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 		}
 	}
+	for _, word := range []string{"many words ", strings.Repeat("\x01", 100) + " ", "\U000e0001 "} {
+		var stderr bytes.Buffer
+		printMessage(screen.New(io.Discard, &stderr, nil).ErrOut, "%s", strings.Repeat(word, 1<<20))
+		if stderr.Len() > 17<<10 {
+			t.Errorf("a message of many %q has %d bytes", word, stderr.Len())
+		}
+	}
 	var stderr bytes.Buffer
-	printMessage(&stderr, "%s", strings.Repeat("many words ", 1<<20))
-	if stderr.Len() > 17<<10 {
-		t.Errorf("a message has %d bytes", stderr.Len())
+	printMessage(screen.New(io.Discard, &stderr, nil).ErrOut, "%s", strings.Repeat("\x01", 1<<20))
+	if stderr.Len() > 1100 {
+		t.Errorf("a word has %d bytes", stderr.Len())
 	}
 }
 
@@ -78,5 +87,14 @@ func TestExecGoesOn(t *testing.T) {
 		"--exec", "echo $GVRWATCH_NAME", "--exec-workers", "1", "--exec-retries", "1")
 	if status != 0 || stdout != "a\nc\n" || strings.Count(stderr, "no command is run for") != 1 {
 		t.Errorf("status %d\n%s%s", status, stdout, stderr)
+	}
+}
+
+// TestJoinNames: servers choose how many names there are, and how long.
+func TestJoinNames(t *testing.T) {
+	names := append([]string{strings.Repeat("a", 1<<20)}, strings.Split(strings.Repeat("b ", 10), " ")...)
+	want := strings.Repeat("a", 381) + "..." + strings.Repeat(", b", 9) + " and 2 more"
+	if diff := cmp.Diff(want, joinNames(names)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

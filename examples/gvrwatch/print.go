@@ -274,8 +274,12 @@ func (p *documentPrinter) flush() error { return nil }
 func (p *documentPrinter) document(ev stream.Event) eventDocument {
 	d := newEventDocument(ev, p.flags, p.allNamespaces)
 	if p.documents.yaml && ev.JSON != nil && d.Invalid == "" {
-		if _, err := ev.Decode(); err != nil { // a number that is too large, for example
+		o, err := ev.Decode()
+		switch {
+		case err != nil: // a number that is too large, for example
 			d.dropObject(ev, "the server sent an object that can't be decoded")
+		case roomAfter(mostResult, o.Object, 2) < 0: // indentation grows with the square of the depth
+			d.dropObject(ev, "the object is larger than 32 MiB as YAML")
 		}
 	}
 	return d

@@ -59,13 +59,10 @@ func (o *printFlags) newTemplate(out, errOut io.Writer) (*templatePrinter, error
 		t.descents = strings.Count(text, "..")
 		t.ResourcePrinter, err = newCustomColumns(text, out, o.noHeaders)
 	default:
-		var p *printers.JSONPathPrinter
-		if p, err = printers.NewJSONPathPrinter(text); err == nil {
-			p.AllowMissingKeys(true)
-			p.EnableJSONOutput(kind == "jsonpath-as-json")
-			t.descents = strings.Count(text, "..")
-			t.ResourcePrinter = p
-		}
+		p := jsonPath{text: text, asJSON: kind == "jsonpath-as-json"}
+		t.descents = strings.Count(text, "..")
+		t.ResourcePrinter = p
+		_, err = p.parse()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--output=%s: %w", o.output, err)
@@ -96,20 +93,20 @@ func (t *templatePrinter) print(ev stream.Event, written func()) error {
 	if size.TooDeep(o.Object, t.descents) {
 		return t.skip(ev, "the object is too deep or too large for \"..\"", written)
 	}
-	var b bytes.Buffer
+	var b limited
 	switch p := t.ResourcePrinter.(type) {
 	case *customColumns:
 		err = p.print(o, written)
 		if !errors.Is(err, errTooLarge) {
 			return err
 		}
-	case *printers.JSONPathPrinter:
-		err = printPath(&b, p, o.Object) // the error of PrintObj has the whole object
+	case jsonPath:
+		err = p.print(&b, o.Object)
 	default:
 		err = t.PrintObj(o, &b)
 	}
-	if errors.Is(err, errTooLarge) {
-		return t.skip(ev, err.Error(), written)
+	if b.tooLarge || errors.Is(err, errTooLarge) {
+		return t.skip(ev, errTooLarge.Error(), written)
 	}
 	if err != nil {
 		return fmt.Errorf("--output=%s: the template can't be used on %s: %w", t.flags.format, nameWithKind(ev), err)
@@ -130,8 +127,30 @@ func (t *templatePrinter) skip(ev stream.Event, why string, written func()) erro
 	return nil
 }
 
-func printPath(to io.Writer, p *printers.JSONPathPrinter, object map[string]any) error {
-	results, err := p.FindResults(object)
+// jsonPath prints the values of a JSONPath.
+type jsonPath struct {
+	printers.ResourcePrinter // nil: its error has the whole object
+	text                     string
+	asJSON                   bool
+}
+
+func (p jsonPath) parse() (*jsonpath.JSONPath, error) {
+	j := jsonpath.New("out").AllowMissingKeys(true)
+	j.EnableJSONOutput(p.asJSON)
+	return j, j.Parse(p.text)
+}
+
+// print parses the path each time, because the evaluation of a range changes what was parsed.
+func (p jsonPath) print(to io.Writer, object map[string]any) error {
+	j, err := p.parse()
+	if err != nil {
+		return err
+	}
+	results, err := j.FindResults(object)
+	const unfiltered = " is not array or slice and cannot be filtered" // after the whole value
+	if err != nil && strings.HasSuffix(err.Error(), unfiltered) {
+		return errors.New("what it filters" + unfiltered)
+	}
 	if err != nil {
 		return err
 	}
@@ -139,7 +158,7 @@ func printPath(to io.Writer, p *printers.JSONPathPrinter, object map[string]any)
 		return errTooLarge
 	}
 	for _, list := range results {
-		if err := p.PrintResults(to, list); err != nil {
+		if err := j.PrintResults(to, list); err != nil {
 			return err
 		}
 	}
@@ -148,10 +167,25 @@ func printPath(to io.Writer, p *printers.JSONPathPrinter, object map[string]any)
 
 var errTooLarge = errors.New("the result is larger than 32 MiB")
 
+const mostResult = 32 << 20
+
+// limited is a Buffer for at most mostResult.
+type limited struct {
+	bytes.Buffer
+	tooLarge bool
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	if l.tooLarge = l.tooLarge || l.Len()+len(b) > mostResult; l.tooLarge {
+		return 0, errTooLarge
+	}
+	return l.Buffer.Write(b)
+}
+
 // isTooLarge reports whether the values of JSONPaths are larger than 32 MiB as JSON with indentation: "{..}" repeats a
 // value for each level around it.
 func isTooLarge(results [][]reflect.Value) bool {
-	room := 32 << 20
+	room := mostResult
 	for _, list := range results {
 		for _, v := range list {
 			if room = roomAfter(room, v.Interface(), 1); room < 0 {

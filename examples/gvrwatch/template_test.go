@@ -2,15 +2,32 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/gvrwatch/gvrwatch/stream"
 )
+
+func newTemplatePrinter(t *testing.T, output string, out, errOut io.Writer) eventPrinter {
+	t.Helper()
+	o := watchOptions{print: printFlags{output: output, watchEvents: true}}
+	if err := o.checkOutput(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := printing{
+		streams: genericiooptions.IOStreams{Out: out, ErrOut: errOut}, flags: o.print,
+	}.newPrinter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
 
 // TestTemplatesAreBounded: an object on which a JSONPath would take too much is an error of its event. The one after it
 // is printed.
@@ -28,18 +45,11 @@ func TestTemplatesAreBounded(t *testing.T) {
 		{"custom-columns=A:..a", nested(1000, strings.Repeat("x", 1<<20)), large, "a value for each level around it"},
 		{"jsonpath-as-json={.spec}", nested(9900, "x"), large, "the indentation"},
 		{"jsonpath-as-json={..a}", nested(1000, "x"), large, "the indentation of each level"},
+		{`go-template={{define "T"}}{{.}}{{if exists . "a"}}{{template "T" .a}}{{end}}{{end}}{{template "T" .spec}}`,
+			nested(2000, strings.Repeat("x", 1<<16)), large, "a template that prints each level"},
 	} {
 		var stdout, stderr bytes.Buffer
-		o := watchOptions{print: printFlags{output: tt.output, watchEvents: true}}
-		if err := o.checkOutput(); err != nil {
-			t.Fatal(err)
-		}
-		p, err := printing{
-			streams: genericiooptions.IOStreams{Out: &stdout, ErrOut: &stderr}, flags: o.print,
-		}.newPrinter()
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := newTemplatePrinter(t, tt.output, &stdout, &stderr)
 		hostile, good := event(stream.Added), event(stream.Added)
 		var spec map[string]any
 		if err := utiljson.Unmarshal([]byte(tt.object), &spec); err != nil {
@@ -61,10 +71,47 @@ func TestTemplatesAreBounded(t *testing.T) {
 		if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 300 {
 			t.Errorf("-o %s: %s: it took %d MB", tt.output, tt.why, mb)
 		}
-		want := "gvrwatch: --output=" + o.print.format + ": nothing is printed of boat.example.com/argo: " + tt.want
+		format, _, _ := strings.Cut(tt.output, "=")
+		want := "gvrwatch: --output=" + format + ": nothing is printed of boat.example.com/argo: " + tt.want
 		if !strings.HasPrefix(stderr.String(), want) || strings.Count(stderr.String(), "\n") != 1 ||
 			!strings.Contains(stdout.String(), "good") || written != 2 {
 			t.Errorf("-o %s: %s: %d written\n%.300s%.300s", tt.output, tt.why, written, &stdout, &stderr)
 		}
+	}
+}
+
+// TestPathsAreOfEachObject: what one object makes of a path is not left to the next.
+func TestPathsAreOfEachObject(t *testing.T) {
+	for _, tt := range []struct{ output, want, why string }{
+		{"jsonpath={range .spec[*]}{.a} {end}{.metadata.name}", "1 2 argo\n", "a range"},
+		{"jsonpath={range .spec[*]}{range .b[*]}{@},{end}{end}", "3,4,\n", "a range in a range"},
+		{"jsonpath={.spec[-1:].b[0]}", "3\n", "an index from the end"},
+	} {
+		var stdout bytes.Buffer
+		p := newTemplatePrinter(t, tt.output, &stdout, &bytes.Buffer{})
+		ev := event(stream.Added)
+		ev.Object.Object["spec"] = []any{
+			map[string]any{"a": int64(1)}, map[string]any{"a": int64(2), "b": []any{int64(3), int64(4)}},
+		}
+		for range 3 {
+			if err := p.print(ev, ack); err != nil {
+				t.Errorf("-o %s: %s: %v", tt.output, tt.why, err)
+			}
+		}
+		if diff := cmp.Diff(strings.Repeat(tt.want, 3), stdout.String()); diff != "" {
+			t.Errorf("-o %s: %s (-want +got):\n%s", tt.output, tt.why, diff)
+		}
+	}
+}
+
+// TestErrorsOfPathsQuoteNothing: no error has what is in the object.
+func TestErrorsOfPathsQuoteNothing(t *testing.T) {
+	p := newTemplatePrinter(t, "jsonpath={.spec[?(@.a)]}", &bytes.Buffer{}, &bytes.Buffer{})
+	ev := event(stream.Added)
+	ev.Object.Object["spec"] = map[string]any{"password": "x"}
+	const want = "--output=jsonpath: the template can't be used on boat.example.com/argo: " +
+		"what it filters is not array or slice and cannot be filtered"
+	if err := p.print(ev, ack); err == nil || err.Error() != want {
+		t.Errorf("want %q, got %v", want, err)
 	}
 }

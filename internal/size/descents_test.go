@@ -24,6 +24,7 @@ func TestTooDeep(t *testing.T) {
 	}{
 		{"no descent", "{.a.a}", nested(9900), false},
 		{"a deep object", "{..a}", nested(9900), true},
+		{"deep lists", "{..a}", strings.Repeat("[", 9900) + strings.Repeat("]", 9900), true},
 		{"the deepest for one descent", "{..a}", nested(4000), false},
 		{"too deep for two descents", "{..a..a}", nested(4000), true},
 		{"the deepest for two descents", "{..a..a}", nested(350), false},

@@ -35,17 +35,21 @@ type Watcher struct {
 // (see stream.Event). The Stream waits until the receiver has taken an event.
 //
 // An error of the run is an ERROR event, the last one. So is a gap after which deletions could not be reported (a GAP
-// with HistoryLost), and, with Run.FailOnGap, every gap: both have a Status with code 410 and reason Expired. If s is
-// nil or has a Checkpoint, which nobody would ack, the ERROR is the only event. The end of ctx or of the run, and
-// [Watcher.Stop], close the channel without an ERROR.
+// with HistoryLost), and, with Run.FailOnGap, every gap: both have a Status with code 410 and reason Expired. If ctx or
+// s is nil, or s has a Checkpoint, which nobody would ack, the ERROR is the only event. The end of ctx or of the run,
+// and [Watcher.Stop], close the channel without an ERROR.
 //
 // The caller must call Stop, end ctx, or receive until the channel is closed.
 func Watch(ctx context.Context, s sequence) *Watcher {
+	given := ctx
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	w, ctx := newWatcher(ctx, 0)
 	go w.run(ctx, func() error {
+		if given == nil {
+			return invalid.New("ctx", "", "must not be nil")
+		}
 		if s == nil {
 			s = (*stream.Stream)(nil)
 		}

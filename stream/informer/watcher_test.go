@@ -212,6 +212,10 @@ func TestWatchRefuses(t *testing.T) {
 		if diff := cmp.Diff(failed, received(informer.Watch(t.Context(), nil))); diff != "" {
 			t.Errorf("nil (-want +got):\n%s", diff)
 		}
+		var none context.Context
+		if diff := cmp.Diff(failed, received(informer.Watch(none, newStream(t, srv, nil)))); diff != "" {
+			t.Errorf("no context (-want +got):\n%s", diff)
+		}
 		ended, end := context.WithCancel(t.Context())
 		end()
 		if diff := cmp.Diff([]string{"closed"}, received(informer.Watch(ended, nil))); diff != "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -181,4 +182,34 @@ func FuzzCompare(f *testing.F) {
 			t.Errorf("equal is %v, but the fields are %q", equal, fields)
 		}
 	})
+}
+
+// TestCompareIsBounded: an author of objects chooses how deep they are, how long a key is, and how much changes.
+func TestCompareIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		why, begin, value, end string
+		n, want                int
+	}{
+		{"a long list, deep within", strings.Repeat(`{"a":`, 98), `{}`, strings.Repeat(`}`, 98), 20_000, 1},
+		{"a long list of named elements, deep within", strings.Repeat(`[{"name":"a","a":`, 49), `{}`,
+			strings.Repeat(`}]`, 49), 20_000, 1},
+		{"many changes", "", `VERSION`, "", 100_000, 1001},
+		{"many changes behind a long key", `{"` + strings.Repeat("k", 1<<20) + `":`, `VERSION`, `}`, 500, 501},
+	} {
+		of := func(version string) (o map[string]any) {
+			list := "[" + strings.ReplaceAll(strings.Repeat(tt.value+",", tt.n), "VERSION", version) + version + "]"
+			return object(t, `{"metadata":{},"spec":`+tt.begin+list+tt.end+`}`)
+		}
+		one, two := of("1"), of("2")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := changes.Compare(one, two)
+		runtime.ReadMemStats(&after)
+		if len(got) != tt.want {
+			t.Errorf("%s: want %d fields, got %d", tt.why, tt.want, len(got))
+		}
+		if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 40 {
+			t.Errorf("%s: it took %d MB", tt.why, mb)
+		}
+	}
 }

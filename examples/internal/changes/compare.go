@@ -25,13 +25,19 @@ var hidden = []string{"managedFields", "resourceVersion", "generation"}
 // lastApplied is an annotation that repeats the object, Secrets included.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// maxDepth bounds how deep Compare looks for what has changed. Deeper values are compared as a whole.
-const maxDepth = 100
+const (
+	// maxDepth bounds how deep Compare looks for what has changed. Deeper values are compared as a whole.
+	maxDepth = 100
+	// maxFields bounds how many fields Compare returns.
+	maxFields = 1000
+	// maxKey is how many bytes of a key a path has: authors of objects choose them.
+	maxKey = 256
+)
 
 // Compare returns the fields in which two states of an object differ, except managedFields, resourceVersion, generation
 // and the annotation in which kubectl apply repeats the object: metadata first, then spec, then others, then status. In
 // a list whose elements have a name, or another of listKeys, that no two share, elements are compared with those of
-// the same name, and their order does not matter.
+// the same name, and their order does not matter. If more than 1,000 fields differ, the last Field says so.
 //
 // Of a Secret only what [secrets.Hide] keeps is shown, and the sizes of other values.
 func Compare(before, after map[string]any) []Field {
@@ -46,9 +52,13 @@ func compare(before, after map[string]any, secret bool) []Field {
 		before, after = secrets.Hide(before, hide), secrets.Hide(after, hide)
 	}
 	c := &comparison{}
-	c.object("", before, after, maxDepth)
-	slices.SortStableFunc(c.fields, func(a, b Field) int { return rank(a.Path) - rank(b.Path) })
-	return c.fields
+	c.object(nil, before, after, maxDepth)
+	found := c.fields[:min(len(c.fields), maxFields)]
+	slices.SortStableFunc(found, func(a, b Field) int { return rank(a.Path) - rank(b.Path) })
+	if len(c.fields) > maxFields {
+		found = append(found, Field{"(more)", "", "(not compared)"})
+	}
+	return found
 }
 
 // visible returns the object without hidden fields.
@@ -83,41 +93,73 @@ func rank(path string) int {
 	return 2
 }
 
+// place is where a value is. Only that of a change becomes a path, because paths may be much larger than an object.
+type place struct {
+	in    *place // nil for the object itself
+	key   string
+	named bool // by a list
+}
+
+func (p *place) String() string {
+	if p == nil {
+		return ""
+	}
+	path, key := p.in.String(), p.key
+	if len(key) > maxKey {
+		key = strings.ToValidUTF8(key[:maxKey], "") + "…"
+	}
+	switch {
+	case p.named || key == "" || strings.ContainsAny(key, ".[]/"): // as of a label
+		return path + "[" + key + "]"
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}
+
 type comparison struct{ fields []Field }
 
-// compare adds the differences of two values, of which one may be missing.
-func (c *comparison) compare(path string, before, after *any, depth int) {
+func (c *comparison) add(at *place, old, now string) {
+	c.fields = append(c.fields, Field{at.String(), old, now})
+}
+
+// compare adds the differences of two values, of which one may be missing. It goes through them once: to ask first
+// whether they are equal would do that again at each level.
+func (c *comparison) compare(at *place, before, after *any, depth int) {
+	if len(c.fields) > maxFields {
+		return
+	}
 	if before != nil && after != nil {
-		if reflect.DeepEqual(*before, *after) {
-			return
-		}
 		switch b := (*before).(type) {
 		case map[string]any:
 			if a, ok := (*after).(map[string]any); ok && depth > 0 {
-				c.object(path, b, a, depth-1)
+				c.object(at, b, a, depth-1)
 				return
 			}
 		case []any:
 			if a, ok := (*after).([]any); ok && depth > 0 {
-				c.list(path, b, a, depth-1)
+				c.list(at, b, a, depth-1)
 				return
 			}
 		}
+		if reflect.DeepEqual(*before, *after) {
+			return
+		}
 	}
-	f := Field{Path: path}
+	old, now := "", ""
 	if before != nil {
-		f.Old = text(*before)
+		old = text(*before)
 	}
 	if after != nil {
-		f.New = text(*after)
+		now = text(*after)
 	}
-	if f.Old == f.New { // the sizes of two values of a Secret
-		f.New += " (changed)"
+	if old == now { // the sizes of two values of a Secret
+		now += " (changed)"
 	}
-	c.fields = append(c.fields, f)
+	c.add(at, old, now)
 }
 
-func (c *comparison) object(path string, before, after map[string]any, depth int) {
+func (c *comparison) object(at *place, before, after map[string]any, depth int) {
 	keys := slices.Collect(maps.Keys(before))
 	for key := range after {
 		if _, ok := before[key]; !ok {
@@ -126,7 +168,7 @@ func (c *comparison) object(path string, before, after map[string]any, depth int
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
-		c.compare(join(path, key), entry(before, key), entry(after, key), depth)
+		c.compare(&place{at, key, false}, entry(before, key), entry(after, key), depth)
 	}
 }
 
@@ -138,23 +180,14 @@ func entry[K comparable](m map[K]any, key K) *any {
 	return &v
 }
 
-// join appends a key to a path. A key with a dot, as of a label, is between brackets.
-func join(path, key string) string {
-	switch {
-	case key == "" || strings.ContainsAny(key, ".[]") || strings.ContainsRune(key, '/'):
-		return path + "[" + key + "]"
-	case path == "":
-		return key
-	}
-	return path + "." + key
-}
-
 // list compares two lists: by the names of their elements if they have some, as sets if one has more plain values than
 // the other, and otherwise by position.
-func (c *comparison) list(path string, before, after []any, depth int) {
-	if old, names := named(before), named(after); old != nil && names != nil {
-		keys := slices.Collect(maps.Keys(old))
-		for key := range names {
+func (c *comparison) list(at *place, before, after []any, depth int) {
+	oldNames, old := named(before)
+	newNames, now := named(after)
+	if old != nil && now != nil {
+		keys := slices.Clone(oldNames)
+		for _, key := range newNames {
 			if _, ok := old[key]; !ok {
 				keys = append(keys, key)
 			}
@@ -162,34 +195,34 @@ func (c *comparison) list(path string, before, after []any, depth int) {
 		slices.Sort(keys)
 		found := len(c.fields)
 		for _, key := range keys {
-			c.compare(path+"["+key+"]", entry(old, key), entry(names, key), depth)
+			c.compare(&place{at, key, true}, entry(old, key), entry(now, key), depth)
 		}
-		if len(c.fields) == found { // they differ in their order alone
-			c.fields = append(c.fields, Field{path, "", "(other order)"})
+		if len(c.fields) == found && !slices.Equal(oldNames, newNames) {
+			c.add(at, "", "(other order)")
 		}
 		return
 	}
-	if old, now := plain(before), plain(after); len(before) != len(after) && old != nil && now != nil {
-		c.set(path, before, now, true)
-		c.set(path, after, old, false)
-		return
+	if len(before) != len(after) {
+		if old, now := plain(before), plain(after); old != nil && now != nil {
+			c.set(at, before, now, true)
+			c.set(at, after, old, false)
+			return
+		}
 	}
 	for i := range max(len(before), len(after)) {
-		c.compare(path+"["+strconv.Itoa(i)+"]", at(before, i), at(after, i), depth)
+		c.compare(&place{at, strconv.Itoa(i), true}, element(before, i), element(after, i), depth)
 	}
 }
 
 // set adds the values of a list that another lacks.
-func (c *comparison) set(path string, list []any, other map[any]bool, old bool) {
+func (c *comparison) set(at *place, list []any, other map[any]bool, old bool) {
 	for _, v := range list {
-		f := Field{Path: path}
-		if old {
-			f.Old = text(v)
-		} else {
-			f.New = text(v)
-		}
-		if !other[v] {
-			c.fields = append(c.fields, f)
+		switch {
+		case other[v] || len(c.fields) > maxFields:
+		case old:
+			c.add(at, text(v), "")
+		default:
+			c.add(at, "", text(v))
 		}
 	}
 }
@@ -210,7 +243,7 @@ func plain(list []any) map[any]bool {
 	return values
 }
 
-func at(list []any, i int) *any {
+func element(list []any, i int) *any {
 	if i >= len(list) {
 		return nil
 	}
@@ -222,26 +255,30 @@ var listKeys = []string{
 	"name", "type", "key", "uid", "ip", "containerPort", "port", "mountPath", "devicePath", "topologyKey",
 }
 
-// named returns the elements by the first of listKeys that all have and that no two share. It returns nil if there
-// is none. An empty list has an empty map.
-func named(list []any) map[string]any {
+// named returns the elements, and their names in order, by the first of listKeys that all have and that no two share.
+// It returns nil if there is none. An empty list has an empty map.
+func named(list []any) (names []string, elements map[string]any) {
 	if len(list) == 0 {
-		return map[string]any{}
+		return nil, map[string]any{}
 	}
 	for _, key := range listKeys {
-		all := make(map[string]any, len(list))
-		for _, element := range list {
-			o, _ := element.(map[string]any)
+		names, elements = names[:0], map[string]any{}
+		for i, one := range list {
+			o, _ := one.(map[string]any)
 			switch name := o[key].(type) {
 			case string, int64:
-				all[fmt.Sprint(name)] = element
+				names = append(names, fmt.Sprint(name))
+				elements[names[len(names)-1]] = one
+			}
+			if len(elements) <= i {
+				break // this one has no name, or that of another
 			}
 		}
-		if len(all) == len(list) {
-			return all
+		if len(elements) == len(list) {
+			return names, elements
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // text returns a value as text.

@@ -35,10 +35,9 @@ func formOf(f *jp.Filter) (form *jp.Form) {
 // checkForm counts the operands that stand for several values.
 func checkForm(f *jp.Form, several *int) (problem string) {
 	switch f.Op {
-	case "~=", "=~", "match", "search":
-		_, isText := f.Right.(string)
-		if _, isRegexp := f.Right.(*regexp.Regexp); !isText && !isRegexp {
-			return "must have filters with constant regular expressions"
+	case "~=", "=~", "match", "search": // of which all but one compile the expression again for each element
+		if _, compiled := f.Right.(*regexp.Regexp); !compiled || f.Op == "match" || f.Op == "search" {
+			return "must have regular expressions between slashes, as in [?(@.name =~ /token$/)]"
 		}
 	}
 	for _, operand := range []any{f.Left, f.Right} {

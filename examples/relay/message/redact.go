@@ -19,7 +19,8 @@ const redacted = "REDACTED"
 // Redaction replaces values of objects by "REDACTED". It also replaces annotations that may repeat values
 // ([secrets.MayRepeat]), and removes managedFields. It takes memory in proportion to the object, and time in proportion
 // to the object and the paths, whatever the object's depth. An object that takes more than 64 MiB of memory cannot be
-// redacted, nor one with a list of more than 262,144 elements of which a path selects a slice. Nil does nothing.
+// redacted, nor one with a list of more than 262,144 elements of which a path selects a slice, nor one in which a
+// filter compares an object with an object, or a list with a list. Nil does nothing.
 type Redaction struct {
 	// selectors are those of all paths, one path after the other, each with a nil at its end.
 	selectors []jp.Frag
@@ -33,7 +34,7 @@ type Redaction struct {
 // there are no paths.
 //
 // A filter compares one element with constants and with other values in the element: it has no "$" or "..", at most one
-// of its operands stands for several values, and a regular expression in it is a constant.
+// of its operands stands for several values, and a regular expression in it is between slashes: @.name =~ /token$/.
 func ParseRedaction(paths []string) (*Redaction, error) {
 	var r *Redaction
 	for _, text := range paths {

@@ -50,6 +50,9 @@ func TestRedact(t *testing.T) {
 			rest: `"a":[{"k":1,"v":"SECRET"},{"k":1.0,"v":"SECRET"},{"k":1e0,"v":"SECRET"},{"k":2,"v":2}]`,
 			want: `{"a":[{"k":1,"v":"REDACTED"},{"k":1.0,"v":"REDACTED"},{"k":1e0,"v":"REDACTED"},` +
 				`{"k":2,"v":2}],` + m + `}`},
+		{why: "a filter by a regular expression", paths: paths(`$.a[?(@.k =~ /^x\/.$/)].v`),
+			rest: `"a":[{"k":"x/1","v":"SECRET"},{"k":"x/12","v":1}]`,
+			want: `{"a":[{"k":"x/1","v":"REDACTED"},{"k":"x/12","v":1}],` + m + `}`},
 		{why: "a filter on what another path replaces", paths: paths("$.a[*].k", "$.a[?(@.k=='x')].v"),
 			rest: `"a":[{"k":"x","v":"SECRET"}]`, want: `{"a":[{"k":"REDACTED","v":"REDACTED"}],` + m + `}`},
 		{why: "what is within a replaced value", paths: paths("$.a", "$.a.b[0]"), rest: `"a":{"b":["SECRET"]}`,
@@ -296,6 +299,9 @@ func TestParseRedaction(t *testing.T) {
 		{"a filter that compares all with all", "$.a[?(@.b[*]==@.c[*])]"},
 		{"a filter that compares all with all of three", "$.a[?(@.b[*]==1 || @['c','d']==2)]"},
 		{"a regular expression of the object's author", "$.a[?(@.b=~@.c)]"},
+		{"a text as a regular expression", "$.a[?(@.b =~ '^c')]"},
+		{"a regular expression that is compiled for each element", "$.a[?match(@.b, 'c.*')]"},
+		{"a regular expression that never matches", "$.a[?search(@.b, /c/)]"},
 		{"a script, which is none of JSONPath's selectors", "$.a[(@.length-1)]"},
 	} {
 		if _, err := message.ParseRedaction([]string{"$.ok", test.path}); err == nil {

@@ -25,6 +25,8 @@ func TestOutputEscapes(t *testing.T) {
 		{"\U000e0001", `\udb40\udc01`, `\udb40\udc01`, "as in JSON, an escape has four digits"},
 		{"\xff\xc3", "\ufffd\ufffd", "\ufffd\ufffd", "invalid UTF-8 is replaced"},
 		{"e\u0301\u0302a\u0301", "e\u0301\u0302a\u0301", "e\u0301\u0302a\u0301", "marks remain"},
+		{strings.Repeat("กี่", 9), strings.Repeat("กี่", 9), strings.Repeat("กี่", 9),
+			"so do those of each letter of an alphabet"},
 		{marks(8) + "e" + marks(9), marks(8) + "e" + marks(8) + `\u0301`, marks(8) + "e" + marks(8) + `\u0301`,
 			"but not more than a character can have"},
 		{marks(5) + "\u1161\u11a8" + marks(2), marks(5) + "\u1161\u11a8" + marks(1) + `\u0301`,
