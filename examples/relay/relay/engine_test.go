@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -333,6 +334,78 @@ func TestSyncedIsPublished(t *testing.T) {
 		}
 		w.stopAll()
 		w.judge()
+	})
+}
+
+// TestFencedWhileIdle: a replica that was cut off for longer than its lease notices that others have had its units, also
+// if nothing happens in them: otherwise nobody would own them, although all replicas were ready.
+func TestFencedWhileIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, gadgets, planets)
+		defer w.srv.Close()
+		w.start("one")
+		w.start("two")
+		w.converged()
+		time.Sleep(4 * lease)
+		if len(w.replicas["one"].relay.Status().Units) == 0 {
+			t.Fatal("one has no units")
+		}
+		w.replicas["one"].link.cut(true)
+		time.Sleep(3 * lease)
+		w.replicas["one"].link.cut(false)
+		time.Sleep(lease)
+		synctest.Wait()
+		for _, e := range w.positions() {
+			owner := w.replicas[e.Position.Owner]
+			if owner == nil || !slices.ContainsFunc(owner.relay.Status().Units, func(u engine.UnitStatus) bool {
+				return u.Unit == e.Unit && u.Epoch == e.Position.Epoch
+			}) {
+				t.Errorf("%s: %+v, want an owner that publishes it in this epoch", e.Unit, e.Position)
+			}
+		}
+		if len(w.replicas["one"].relay.Status().Units) == 0 {
+			t.Error("one has taken no units again")
+		}
+		w.stopAll()
+		w.judge()
+	})
+}
+
+// TestAcceptsAgain: that the engine refused messages is forgotten when it turns out that they had another owner by then:
+// the replica may have nothing more to publish.
+func TestAcceptsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		one := w.start("one")
+		w.srv.Put(widgets, "ns", "a")
+		w.converged()
+		e := w.positions()[0]
+		refusing(w).Store(true)
+		w.srv.Put(widgets, "ns", "b")
+		time.Sleep(lease / 3)
+		if one.relay.Status().Refused == "" {
+			t.Fatal("nothing is refused")
+		}
+		w.refuses.Store(false)
+		e.Position.Owner, e.Position.Epoch = "two", e.Position.Epoch+1
+		part := engine.Part{Unit: e.Unit, Position: e.Position, Revision: e.Revision}
+		if _, err := w.log.Publish(t.Context(), []engine.Part{part}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.log.Join(t.Context(), engine.Member{ID: "two", Lease: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lease)
+		synctest.Wait()
+		if s := one.relay.Status(); s.Refused != "" {
+			t.Errorf("refused: %s", s.Refused)
+		}
+		if err := w.log.Leave(t.Context(), "two"); err != nil {
+			t.Fatal(err)
+		}
+		w.converged()
+		w.stopAll()
 	})
 }
 

@@ -28,7 +28,8 @@ type membership struct {
 	trusted time.Time // since when the engine answers, or zero if it does not
 	cause   error     // why it does not
 	refused string    // what another member says of the engine, which refuses its messages
-	joined  bool      // this replica has announced itself
+	joined  time.Time // when this replica announced itself last, or zero
+	silent  time.Time // when it did so after others may have taken it for dead
 	twin    time.Time // when another process had announced itself with the ID of this replica
 	blocked bool      // members with another configuration own what this replica should take
 	leaving bool      // this replica
@@ -54,6 +55,7 @@ func (m *membership) beat(ctx context.Context) {
 
 // join announces this replica.
 func (m *membership) join(ctx context.Context) {
+	began := time.Now()
 	asked, cancel := m.ask(ctx)
 	defer cancel()
 	err := m.group.Join(asked, m.status())
@@ -62,8 +64,22 @@ func (m *membership) join(ctx context.Context) {
 	}
 	m.trust(err)
 	m.mu.Lock()
-	m.joined = m.joined || err == nil
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	if err != nil {
+		return
+	}
+	if !m.joined.IsZero() && time.Since(m.joined) > m.self.Lease/2 { // not all of it: others may read it late
+		m.silent = time.Now()
+	}
+	m.joined = began
+}
+
+// wasSilent reports whether this replica has announced itself again within the last lease, after others may have taken
+// its units.
+func (m *membership) wasSilent() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.silent.IsZero() && time.Since(m.silent) < m.self.Lease
 }
 
 // ask returns a context for a call of the engine.
@@ -75,7 +91,7 @@ func (m *membership) ask(ctx context.Context) (context.Context, context.CancelFu
 // read returns the members as the engine has them: see observe.
 func (m *membership) read(ctx context.Context) ([]engine.Member, error) {
 	m.mu.Lock()
-	joined := m.joined
+	joined := !m.joined.IsZero()
 	m.mu.Unlock()
 	members, err := m.group.Members(ctx)
 	if joined {

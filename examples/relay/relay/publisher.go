@@ -242,11 +242,16 @@ func (p *publisher) fenced(ctx context.Context, b *batch) bool {
 	if e.Revision == b.part.Revision {
 		return false // refused for another reason: the engine is busy with an earlier try
 	}
-	p.logger.Warn("another replica has taken the unit", "unit", b.part.Unit.String(), "owner", e.Position.Owner,
-		"epoch", e.Position.Epoch)
-	p.observer.refused(b.part.Unit)
-	p.lose(b.unit)
+	p.taken(b.unit, e.Position)
 	return true
+}
+
+// taken drops what is queued of a unit that has another owner, or had one.
+func (p *publisher) taken(o *owned, position engine.Position) {
+	p.logger.Warn("another replica has taken the unit", "unit", o.selected.Unit.String(), "owner", position.Owner,
+		"epoch", position.Epoch)
+	p.observer.refused(o.selected.Unit)
+	p.lose(o)
 }
 
 // done removes what was published from the queue.
@@ -276,6 +281,9 @@ func (p *publisher) lose(o *owned) {
 	p.mu.Lock()
 	p.end(o)
 	p.queue.remove(func(it *item) bool { return it.unit == o })
+	if len(p.queue.items) == 0 {
+		p.err = nil // nothing is refused any more
+	}
 	p.mu.Unlock()
 	p.onLost()
 }

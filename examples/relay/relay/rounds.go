@@ -66,6 +66,9 @@ func (r *rounds) round(running context.Context) {
 	if err == nil {
 		err = r.claims.find(running) // once, and of as many units as there are
 	}
+	if err == nil && r.members.wasSilent() {
+		err = r.units.dropTaken(running)
+	}
 	r.members.trust(err)
 	if err != nil {
 		// What this replica owns it keeps: if others take it, its batches are refused.

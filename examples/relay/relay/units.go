@@ -252,6 +252,27 @@ func (u *units) releaseAll(ctx context.Context, release []*owned) {
 	})
 }
 
+// dropTaken loses the units that others have taken, by the positions: the publisher notices only when something happens
+// in them.
+func (u *units) dropTaken(ctx context.Context) error {
+	entries, err := u.log.Positions(ctx, engine.Unit{})
+	if err != nil {
+		return fmt.Errorf("read the positions: %w", err)
+	}
+	positions := map[engine.Unit]engine.Position{}
+	for _, e := range entries {
+		positions[e.Unit] = e.Position
+	}
+	for _, o := range u.all() {
+		p := positions[o.selected.Unit]
+		if p.Epoch > o.epoch || p.Epoch == o.epoch && p.Owner != u.claims.me {
+			u.publisher.taken(o, p)
+		}
+	}
+	u.dropLost()
+	return nil
+}
+
 // dropLost ends the watches of units that others have taken.
 func (u *units) dropLost() {
 	for _, o := range u.all() {
