@@ -171,6 +171,69 @@ func TestTakesLarge(t *testing.T) {
 	})
 }
 
+// TestTakesAfterAnother: while the objects of a unit are read, the status does not say that another replica has it.
+func TestTakesAfterAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		w.srv.Put(widgets, "ns", "a")
+		w.start("one")
+		w.converged()
+		w.kill("one")
+		two := w.start("two")
+		two.link.slow(20 * lease)
+		time.Sleep(5 * lease)
+		synctest.Wait()
+		s := two.relay.Status()
+		if len(s.Waiting) != 1 || s.Waiting[0].State != "Waiting" ||
+			!strings.Contains(s.Waiting[0].Problem, "being taken") {
+			t.Errorf("waiting: %+v, want one that is being taken", s.Waiting)
+		}
+		if err := two.relay.Ready(); err == nil {
+			t.Error("the replica is ready while it takes its units")
+		}
+		w.srv.Put(widgets, "ns", "b")
+		w.converged()
+		w.stopAll()
+	})
+}
+
+// TestSaysThatServerHangs: an API server that takes requests, and does not answer, is a problem at once: otherwise the
+// status would say that all is well, as there is no unit.
+func TestSaysThatServerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		var hangs atomic.Bool
+		hangs.Store(true)
+		w.change = func(c *rest.Config) {
+			c.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					if hangs.Load() {
+						return nil, waitOr(r.Context(), time.Hour)
+					}
+					return rt.RoundTrip(r)
+				})
+			})
+		}
+		one := w.start("one")
+		time.Sleep(lease / 2)
+		synctest.Wait()
+		const want = "cluster test: the API server has not said yet what there is to publish"
+		if diff := cmp.Diff([]string{want}, one.relay.Status().Problems); diff != "" {
+			t.Errorf("problems: -want +got:\n%s", diff)
+		}
+		if err := one.relay.Ready(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v", err)
+		}
+		hangs.Store(false)
+		w.srv.Put(widgets, "ns", "a")
+		w.converged()
+		w.ready("one")
+		w.stopAll()
+	})
+}
+
 // TestTakeIsCanceled: a unit that another replica should own is not taken any more, and one that ends takes nothing.
 func TestTakeIsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -283,6 +346,39 @@ func TestNotReady(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNotReadyUnheard: a replica that can't report, but read who else does, is not ready all the time, and warns once.
+func TestNotReadyUnheard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		var out bytes.Buffer
+		w.logger = slog.New(slog.NewTextHandler(&out, nil))
+		one := w.start("one")
+		w.srv.Put(widgets, "ns", "a")
+		w.converged()
+		deaf := func(yes bool) {
+			one.link.mu.Lock()
+			defer one.link.mu.Unlock()
+			one.link.isDeaf = yes
+		}
+		deaf(true)
+		time.Sleep(lease)
+		for range 100 {
+			time.Sleep(lease / 100)
+			synctest.Wait()
+			if err := one.relay.Ready(); err == nil || !strings.Contains(err.Error(), "does not take the reports") {
+				t.Fatalf("the error is %v", err)
+			}
+		}
+		deaf(false)
+		w.ready("one")
+		w.stopAll()
+		if n := strings.Count(out.String(), "level=WARN"); n != 1 {
+			t.Errorf("%d warnings, want one:\n%s", n, &out)
+		}
+	})
 }
 
 // TestNotReadyBehind: an engine that hangs makes the owner not ready after a lease.

@@ -69,7 +69,7 @@ func (r *rounds) round(running context.Context) {
 	if err == nil && r.members.wasSilent() {
 		err = r.units.dropTaken(running)
 	}
-	r.members.trust(err)
+	r.members.trust(&r.members.unread, "the engine does not say who shares the work; trying again", err)
 	if err != nil {
 		// What this replica owns it keeps: if others take it, its batches are refused.
 		r.begin(append(problems, fmt.Sprintf("the engine does not say who shares the work: %v", err)))

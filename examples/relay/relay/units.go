@@ -39,6 +39,7 @@ type take struct {
 	selected *Selected
 	cancel   context.CancelFunc
 	ended    chan struct{}
+	claimed  bool // this replica is the owner in the log, and reads the objects
 }
 
 // owned is a unit that this replica publishes.
@@ -182,6 +183,9 @@ func (u *units) take(ctx context.Context, s *Selected, entries []engine.Entry) (
 	if err != nil {
 		return nil, err
 	}
+	u.mu.Lock()
+	u.takes[s.Unit.String()].claimed = true
+	u.mu.Unlock()
 	position, err := u.resume(ctx, s, &c)
 	if err != nil {
 		return nil, err
@@ -313,7 +317,11 @@ func (u *units) both() (all []*owned, waiting []engine.UnitStatus) {
 		all = append(all, u.owned[key])
 	}
 	for _, key := range sortedKeys(u.waiting) {
-		waiting = append(waiting, u.waiting[key])
+		s := u.waiting[key]
+		if t := u.takes[key]; t != nil && t.claimed { // not what an earlier take has said
+			s.State, s.Problem = stateWaiting, "being taken: its objects are read from the log"
+		}
+		waiting = append(waiting, s)
 	}
 	return all, waiting
 }

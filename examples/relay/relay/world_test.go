@@ -291,6 +291,7 @@ type link struct {
 	loses   int
 	calls   int
 	delay   time.Duration // of Objects
+	isDeaf  bool          // Join fails
 }
 
 var errCut = errors.New("no connection to the engine")
@@ -397,6 +398,11 @@ func (l *link) Expire(ctx context.Context, before time.Time) error {
 func (l *link) Join(ctx context.Context, m engine.Member) error {
 	if err := l.check(); err != nil {
 		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isDeaf {
+		return errCut
 	}
 	return l.w.log.Join(ctx, m)
 }
