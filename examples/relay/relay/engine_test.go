@@ -174,7 +174,7 @@ func TestTakesLarge(t *testing.T) {
 // TestTakesAfterAnother: while the objects of a unit are read, the status does not say that another replica has it.
 func TestTakesAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, widgets)
+		w := newWorld(t, widgets, gadgets, planets) // of some of which two is the owner while one may be alive
 		defer w.srv.Close()
 		w.srv.Put(widgets, "ns", "a")
 		w.start("one")
@@ -185,9 +185,13 @@ func TestTakesAfterAnother(t *testing.T) {
 		time.Sleep(5 * lease)
 		synctest.Wait()
 		s := two.relay.Status()
-		if len(s.Waiting) != 1 || s.Waiting[0].State != "Waiting" ||
-			!strings.Contains(s.Waiting[0].Problem, "being taken") {
-			t.Errorf("waiting: %+v, want one that is being taken", s.Waiting)
+		if len(s.Waiting) != 3 {
+			t.Errorf("waiting: %+v, want three units", s.Waiting)
+		}
+		for _, u := range s.Waiting {
+			if u.State != "Waiting" || !strings.HasPrefix(u.Problem, "being taken") {
+				t.Errorf("%+v, want a unit that is being taken", u)
+			}
 		}
 		if err := two.relay.Ready(); err == nil {
 			t.Error("the replica is ready while it takes its units")
