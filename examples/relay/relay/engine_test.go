@@ -171,6 +171,42 @@ func TestTakesLarge(t *testing.T) {
 	})
 }
 
+// TestPublishesSlowly: a slow engine gets smaller batches. One of a thousand messages would never be accepted, whatever
+// is in it, and be repeated for ever.
+func TestPublishesSlowly(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		late bool
+	}{
+		{"what has no answer in time is not published", false},
+		{"what has no answer in time is published", true},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, widgets, gadgets)
+				defer w.srv.Close()
+				for i := range 1500 {
+					w.srv.Put(widgets, "ns", fmt.Sprint("w", i))
+					w.srv.Put(gadgets, "ns", fmt.Sprint("g", i))
+				}
+				one := w.start("one")
+				one.link.mu.Lock()
+				one.link.each, one.link.late = 20*time.Millisecond, c.late
+				one.link.mu.Unlock()
+				w.converged()
+				w.ready("one")
+				for _, e := range w.positions() {
+					if e.Position.Epoch != 1 {
+						t.Errorf("%s: %+v, want epoch 1", e.Unit, e.Position)
+					}
+				}
+				w.stopAll()
+				w.judge()
+			})
+		})
+	}
+}
+
 // TestTakesAfterAnother: while the objects of a unit are read, the status does not say that another replica has it.
 func TestTakesAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -83,7 +83,7 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 	if opts.Observer != nil {
 		o = *opts.Observer
 	}
-	r.publisher = newPublisher(log, cfg.Queue.Bytes/2, o, r.logger, wake.set)
+	r.publisher = newPublisher(log, &cfg, o, r.logger, wake.set)
 	r.members = &membership{
 		group: group, status: r.Status, logger: r.logger,
 		self: engine.Member{

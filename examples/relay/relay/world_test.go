@@ -292,6 +292,8 @@ type link struct {
 	calls   int
 	delay   time.Duration // of Objects
 	isDeaf  bool          // Join fails
+	each    time.Duration // what a message of Publish takes; there is no answer after 5 s
+	late    bool          // what has no answer in time is published nevertheless
 }
 
 var errCut = errors.New("no connection to the engine")
@@ -353,11 +355,28 @@ func (l *link) Positions(ctx context.Context, u engine.Unit) ([]engine.Entry, er
 }
 
 // Publish loses the answers of some calls.
-func (l *link) Publish(ctx context.Context, parts []engine.Part) ([]uint64, error) {
+func (l *link) Publish(ctx context.Context, parts []engine.Part) (revisions []uint64, err error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	revisions, err := l.w.log.Publish(ctx, parts)
+	noAnswer := errors.New("no answer within 5s")
+	l.mu.Lock()
+	took, late := time.Duration(0), l.late
+	for _, p := range parts {
+		took += l.each * time.Duration(1+len(p.Messages))
+	}
+	l.mu.Unlock()
+	isLate := took > 5*time.Second
+	if err := waitOr(ctx, min(took, 5*time.Second)); err != nil {
+		return nil, err
+	}
+	if isLate && !late {
+		return nil, noAnswer
+	}
+	revisions, err = l.w.log.Publish(ctx, parts)
+	if err == nil && isLate {
+		defer func() { revisions, err = nil, noAnswer }()
+	}
 	if err == nil {
 		for _, p := range parts {
 			l.w.claimed(p)
