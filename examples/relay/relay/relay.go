@@ -225,7 +225,7 @@ func (r *Relay) Ready() error {
 	}
 	for _, u := range m.Units {
 		if !u.Synced {
-			return fmt.Errorf("%s is not synced: %s", u.Unit, u.Problem)
+			return errors.New(strings.TrimSuffix(fmt.Sprintf("%s is not synced: %s", u.Unit, u.Problem), ": "))
 		}
 		if u.Lag > m.Lease {
 			return fmt.Errorf("%s is behind by %v, more than the lease of %v", u.Unit, u.Lag.Round(time.Second),
