@@ -28,6 +28,8 @@ func TestMistakesInTheFile(t *testing.T) {
 			`line 1: invalid selection "pods": must be fields and their values, such as resources: ...`},
 		{"text for a number", "log:\n  copies: three\n", `line 2: invalid log.copies "three": must be a whole number`},
 		{"a part of a number", "log: {history: 1.5}\n", `line 1: invalid log.history "1.5": must be a whole number`},
+		{"too large a number", "log:\n  maxBytes: 9999999999999999999\n",
+			`line 2: invalid log.maxBytes "9999999999999999999": must be a whole number`},
 		{"text for true or false", "rules:\n- resource: pods\n  split: perhaps\n",
 			`line 3: invalid rules[0].split "perhaps": must be true or false`},
 		{"a document without fields", "pods\n",

@@ -78,6 +78,7 @@ func TestAnnouncedFlags(t *testing.T) {
 		{"a shell splits words", ` --dir '/a b'\''c'`, []string{"--dir", "/a b'c"}},
 		{"a password stays secret", " --nats nats://xxxxx@h:1,nats://xxxxx@i --stream S",
 			[]string{"--stream", "S", "--nats", "nats://u:hunter2@h:1,nats://token@i"}},
+		{"so it does with an @ in it", " --nats nats://xxxxx@h:1", []string{"--nats", "nats://u:hunter2@3@h:1"}},
 		{"so it does without a scheme", " --nats xxxxx@h", []string{"--nats", "u:hunter2@h"}},
 	} {
 		t.Run(test.why, func(t *testing.T) {

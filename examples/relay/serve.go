@@ -159,7 +159,7 @@ const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._
 // redactURLs hides what lets somebody in: users and passwords, and tokens.
 func redactURLs(list string) string { return userinfo.ReplaceAllString(list, "${1}xxxxx@") }
 
-var userinfo = regexp.MustCompile(`(^|,|://)[^@,/]*@`)
+var userinfo = regexp.MustCompile(`(^|,|://)[^,/]*@`)
 
 // listen serves metrics and health until stop is called.
 func listen(address string, m *metrics, now *running, logger *slog.Logger) (stop func(), err error) {

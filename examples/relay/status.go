@@ -107,7 +107,7 @@ func reportOf(members []engine.Member, entries []engine.Entry) report {
 		}
 	}
 	if !fresh {
-		problem("no relay runs")
+		problem("no relay runs, or NATS takes no reports (a full disk does that): see their logs, or /readyz")
 	}
 	rows := map[engine.Unit]row{}
 	for _, e := range entries {

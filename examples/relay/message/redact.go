@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ohler55/ojg/jp"
 
@@ -39,6 +40,9 @@ func ParseRedaction(paths []string) (*Redaction, error) {
 	var r *Redaction
 	for _, text := range paths {
 		path, err := jp.ParseString(text)
+		if strings.HasPrefix(text, "{") { // a name for the parser, so that nothing would be redacted
+			err = errors.New("without braces, which kubectl has around it")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("parse a redaction: invalid path %q: must be a JSONPath: %w", text, err)
 		}

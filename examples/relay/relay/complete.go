@@ -75,6 +75,8 @@ func validURLs(list string) bool {
 	return true
 }
 
+const longestName = 253 // bytes: subjects of NATS have it, and may have three bytes for each
+
 const minLogBytes = 1 << 20 // about one message, as NATS limits them
 
 func (c *Config) check() error {
@@ -103,8 +105,10 @@ func (c *Config) check() error {
 		return invalid("log.keepDeleted", c.Log.KeepDeleted.Duration, "at least 1s")
 	case c.Log.MaxBytes < 0, c.Log.MaxBytes > 0 && c.Log.MaxBytes < minLogBytes:
 		return invalid("log.maxBytes", c.Log.MaxBytes, fmt.Sprintf("0, for no limit, or at least %d", minLogBytes))
-	case c.Replica.Lease.Duration < time.Second:
-		return invalid("replica.lease", c.Replica.Lease.Duration, "at least 1s")
+	case len(c.Replica.ID) > longestName:
+		return invalid("replica.id", c.Replica.ID[:20]+"...", fmt.Sprintf("of at most %d bytes", longestName))
+	case c.Replica.Lease.Duration < time.Second || c.Replica.Lease.Duration > 24*time.Hour:
+		return invalid("replica.lease", c.Replica.Lease.Duration, "at least 1s and at most 24h")
 	case c.Replica.Grace.Duration < time.Second:
 		return invalid("replica.grace", c.Replica.Grace.Duration, "at least 1s")
 	case c.Queue.Overflow != OverflowBlock && c.Queue.Overflow != OverflowLatest:
@@ -121,6 +125,10 @@ func (c *Config) check() error {
 	for i, cluster := range c.Clusters {
 		if cluster.Name != "" && names[cluster.Name] {
 			return invalid(fmt.Sprintf("clusters[%d].name", i), cluster.Name, "unique")
+		}
+		if len(cluster.Name) > longestName {
+			return invalid(fmt.Sprintf("clusters[%d].name", i), cluster.Name[:20]+"...",
+				fmt.Sprintf("of at most %d bytes", longestName))
 		}
 		names[cluster.Name] = true
 	}

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -95,7 +96,15 @@ func TestCompleteRefuses(t *testing.T) {
 		{"the scheme of the monitoring port", func(c *relay.Config) { c.NATS.URL = "http://h:8222" }, urls},
 		{"a server without a name", func(c *relay.Config) { c.NATS.URL = "nats://h,nats://:4222" }, urls},
 		{"a short lease", func(c *relay.Config) { c.Replica.Lease = second },
-			`invalid replica.lease "999.999999ms": must be at least 1s`},
+			`invalid replica.lease "999.999999ms": must be at least 1s and at most 24h`},
+		{"units that nobody takes over", func(c *relay.Config) { c.Replica.Lease.Duration = 1e6 * time.Hour },
+			`invalid replica.lease "1000000h0m0s": must be at least 1s and at most 24h`},
+		{"an ID that ends the connection to NATS", func(c *relay.Config) { c.Replica.ID = strings.Repeat("r", 5000) },
+			`invalid replica.id "rrrrrrrrrrrrrrrrrrrr...": must be of at most 253 bytes`},
+		{
+			"a name that no subject can have",
+			func(c *relay.Config) { c.Clusters = []relay.Cluster{{Name: strings.Repeat("c", 5000)}} },
+			`invalid clusters[0].name "cccccccccccccccccccc...": must be of at most 253 bytes`},
 		{"a short grace period", func(c *relay.Config) { c.Replica.Grace = second },
 			`invalid replica.grace "999.999999ms": must be at least 1s`},
 		{"an unknown policy", func(c *relay.Config) { c.Queue.Overflow = "drop" },

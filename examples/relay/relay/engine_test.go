@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -171,6 +172,109 @@ func TestTakesLarge(t *testing.T) {
 	})
 }
 
+// TestPublishesSlowly: a slow engine gets smaller batches. One of a thousand messages would never be accepted, whatever
+// is in it, and be repeated for ever.
+func TestPublishesSlowly(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		late bool
+	}{
+		{"what has no answer in time is not published", false},
+		{"what has no answer in time is published", true},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, widgets, gadgets)
+				defer w.srv.Close()
+				for i := range 1500 {
+					w.srv.Put(widgets, "ns", fmt.Sprint("w", i))
+					w.srv.Put(gadgets, "ns", fmt.Sprint("g", i))
+				}
+				one := w.start("one")
+				one.link.mu.Lock()
+				one.link.each, one.link.late = 20*time.Millisecond, c.late
+				one.link.mu.Unlock()
+				w.converged()
+				w.ready("one")
+				for _, e := range w.positions() {
+					if e.Position.Epoch != 1 {
+						t.Errorf("%s: %+v, want epoch 1", e.Unit, e.Position)
+					}
+				}
+				w.stopAll()
+				w.judge()
+			})
+		})
+	}
+}
+
+// TestTakesAfterAnother: while the objects of a unit are read, the status does not say that another replica has it.
+func TestTakesAfterAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, gadgets, planets) // of some of which two is the owner while one may be alive
+		defer w.srv.Close()
+		w.srv.Put(widgets, "ns", "a")
+		w.start("one")
+		w.converged()
+		w.kill("one")
+		two := w.start("two")
+		two.link.slow(20 * lease)
+		time.Sleep(5 * lease)
+		synctest.Wait()
+		s := two.relay.Status()
+		if len(s.Waiting) != 3 {
+			t.Errorf("waiting: %+v, want three units", s.Waiting)
+		}
+		for _, u := range s.Waiting {
+			if u.State != "Waiting" || !strings.HasPrefix(u.Problem, "being taken") {
+				t.Errorf("%+v, want a unit that is being taken", u)
+			}
+		}
+		if err := two.relay.Ready(); err == nil {
+			t.Error("the replica is ready while it takes its units")
+		}
+		w.srv.Put(widgets, "ns", "b")
+		w.converged()
+		w.stopAll()
+	})
+}
+
+// TestSaysThatServerHangs: an API server that takes requests, and does not answer, is a problem at once: otherwise the
+// status would say that all is well, as there is no unit.
+func TestSaysThatServerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		var hangs atomic.Bool
+		hangs.Store(true)
+		w.change = func(c *rest.Config) {
+			c.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					if hangs.Load() {
+						return nil, waitOr(r.Context(), time.Hour)
+					}
+					return rt.RoundTrip(r)
+				})
+			})
+		}
+		one := w.start("one")
+		time.Sleep(lease / 2)
+		synctest.Wait()
+		const want = "cluster test: the API server has not said yet what there is to publish"
+		if diff := cmp.Diff([]string{want}, one.relay.Status().Problems); diff != "" {
+			t.Errorf("problems: -want +got:\n%s", diff)
+		}
+		if err := one.relay.Ready(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v", err)
+		}
+		hangs.Store(false)
+		w.srv.Put(widgets, "ns", "a")
+		w.converged()
+		w.ready("one")
+		w.stopAll()
+	})
+}
+
 // TestTakeIsCanceled: a unit that another replica should own is not taken any more, and one that ends takes nothing.
 func TestTakeIsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -285,6 +389,39 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
+// TestNotReadyUnheard: a replica that can't report, but read who else does, is not ready all the time, and warns once.
+func TestNotReadyUnheard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		var out bytes.Buffer
+		w.logger = slog.New(slog.NewTextHandler(&out, nil))
+		one := w.start("one")
+		w.srv.Put(widgets, "ns", "a")
+		w.converged()
+		deaf := func(yes bool) {
+			one.link.mu.Lock()
+			defer one.link.mu.Unlock()
+			one.link.isDeaf = yes
+		}
+		deaf(true)
+		time.Sleep(lease)
+		for range 100 {
+			time.Sleep(lease / 100)
+			synctest.Wait()
+			if err := one.relay.Ready(); err == nil || !strings.Contains(err.Error(), "does not take the reports") {
+				t.Fatalf("the error is %v", err)
+			}
+		}
+		deaf(false)
+		w.ready("one")
+		w.stopAll()
+		if n := strings.Count(out.String(), "level=WARN"); n != 1 {
+			t.Errorf("%d warnings, want one:\n%s", n, &out)
+		}
+	})
+}
+
 // TestNotReadyBehind: an engine that hangs makes the owner not ready after a lease.
 func TestNotReadyBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -334,6 +471,78 @@ func TestSyncedIsPublished(t *testing.T) {
 		}
 		w.stopAll()
 		w.judge()
+	})
+}
+
+// TestFencedWhileIdle: a replica that was cut off for longer than its lease notices that others have had its units, also
+// if nothing happens in them: otherwise nobody would own them, although all replicas were ready.
+func TestFencedWhileIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets, gadgets, planets)
+		defer w.srv.Close()
+		w.start("one")
+		w.start("two")
+		w.converged()
+		time.Sleep(4 * lease)
+		if len(w.replicas["one"].relay.Status().Units) == 0 {
+			t.Fatal("one has no units")
+		}
+		w.replicas["one"].link.cut(true)
+		time.Sleep(3 * lease)
+		w.replicas["one"].link.cut(false)
+		time.Sleep(lease)
+		synctest.Wait()
+		for _, e := range w.positions() {
+			owner := w.replicas[e.Position.Owner]
+			if owner == nil || !slices.ContainsFunc(owner.relay.Status().Units, func(u engine.UnitStatus) bool {
+				return u.Unit == e.Unit && u.Epoch == e.Position.Epoch
+			}) {
+				t.Errorf("%s: %+v, want an owner that publishes it in this epoch", e.Unit, e.Position)
+			}
+		}
+		if len(w.replicas["one"].relay.Status().Units) == 0 {
+			t.Error("one has taken no units again")
+		}
+		w.stopAll()
+		w.judge()
+	})
+}
+
+// TestAcceptsAgain: that the engine refused messages is forgotten when it turns out that they had another owner by then:
+// the replica may have nothing more to publish.
+func TestAcceptsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, widgets)
+		defer w.srv.Close()
+		one := w.start("one")
+		w.srv.Put(widgets, "ns", "a")
+		w.converged()
+		e := w.positions()[0]
+		refusing(w).Store(true)
+		w.srv.Put(widgets, "ns", "b")
+		time.Sleep(lease / 3)
+		if one.relay.Status().Refused == "" {
+			t.Fatal("nothing is refused")
+		}
+		w.refuses.Store(false)
+		e.Position.Owner, e.Position.Epoch = "two", e.Position.Epoch+1
+		part := engine.Part{Unit: e.Unit, Position: e.Position, Revision: e.Revision}
+		if _, err := w.log.Publish(t.Context(), []engine.Part{part}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.log.Join(t.Context(), engine.Member{ID: "two", Lease: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lease)
+		synctest.Wait()
+		if s := one.relay.Status(); s.Refused != "" {
+			t.Errorf("refused: %s", s.Refused)
+		}
+		if err := w.log.Leave(t.Context(), "two"); err != nil {
+			t.Fatal(err)
+		}
+		w.converged()
+		w.stopAll()
 	})
 }
 

@@ -26,9 +26,11 @@ type membership struct {
 	mu      sync.Mutex
 	seen    map[string]observed
 	trusted time.Time // since when the engine answers, or zero if it does not
-	cause   error     // why it does not
+	unread  error     // why the engine does not say who else is a member
+	unheard error     // why it does not take the announcements of this replica
 	refused string    // what another member says of the engine, which refuses its messages
-	joined  bool      // this replica has announced itself
+	joined  time.Time // when this replica announced itself last, or zero
+	silent  time.Time // when it did so after others may have taken it for dead
 	twin    time.Time // when another process had announced itself with the ID of this replica
 	blocked bool      // members with another configuration own what this replica should take
 	leaving bool      // this replica
@@ -54,16 +56,31 @@ func (m *membership) beat(ctx context.Context) {
 
 // join announces this replica.
 func (m *membership) join(ctx context.Context) {
+	began := time.Now()
 	asked, cancel := m.ask(ctx)
 	defer cancel()
 	err := m.group.Join(asked, m.status())
 	if err != nil && asked.Err() != nil {
 		err = context.Cause(asked)
 	}
-	m.trust(err)
+	m.trust(&m.unheard, "the engine does not take the reports of this replica; trying again", err)
 	m.mu.Lock()
-	m.joined = m.joined || err == nil
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	if err != nil {
+		return
+	}
+	if !m.joined.IsZero() && time.Since(m.joined) > m.self.Lease/2 { // not all of it: others may read it late
+		m.silent = time.Now()
+	}
+	m.joined = began
+}
+
+// wasSilent reports whether this replica has announced itself again within the last lease, after others may have taken
+// its units.
+func (m *membership) wasSilent() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.silent.IsZero() && time.Since(m.silent) < m.self.Lease
 }
 
 // ask returns a context for a call of the engine.
@@ -75,7 +92,7 @@ func (m *membership) ask(ctx context.Context) (context.Context, context.CancelFu
 // read returns the members as the engine has them: see observe.
 func (m *membership) read(ctx context.Context) ([]engine.Member, error) {
 	m.mu.Lock()
-	joined := m.joined
+	joined := !m.joined.IsZero()
 	m.mu.Unlock()
 	members, err := m.group.Members(ctx)
 	if joined {
@@ -149,16 +166,16 @@ func blockers(take []*Selected, members []engine.Member) (ids []string, units in
 	return slices.Compact(ids), units
 }
 
-// trust remembers whether the engine answers.
-func (m *membership) trust(err error) {
+// trust remembers what one of the two kinds of calls says of the engine. It is trusted while it answers both.
+func (m *membership) trust(kind *error, text string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.cause = err
+	if err != nil && *kind == nil {
+		m.logger.Warn(text, "err", err)
+	}
+	*kind = err
 	switch {
-	case err != nil:
-		if !m.trusted.IsZero() {
-			m.logger.Warn("the engine does not say who shares the work; trying again", "err", err)
-		}
+	case m.unread != nil || m.unheard != nil:
 		m.trusted = time.Time{}
 	case m.trusted.IsZero():
 		m.trusted = time.Now()
@@ -171,8 +188,10 @@ func (m *membership) problem(idle bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case m.cause != nil:
-		return fmt.Errorf("the engine does not take the reports of this replica: %w", m.cause)
+	case m.unheard != nil:
+		return fmt.Errorf("the engine does not take the reports of this replica: %w", m.unheard)
+	case m.unread != nil:
+		return fmt.Errorf("the engine does not say who shares the work: %w", m.unread)
 	case idle && m.refused != "":
 		return errors.New(m.refused)
 	}

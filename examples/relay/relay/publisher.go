@@ -23,7 +23,12 @@ type publisher struct {
 	lease    time.Duration
 	observer Observer
 	logger   *slog.Logger
-	onLost   func() // called without the mutex
+	onLost   func()        // called without the mutex
+	slow     time.Duration // how long a batch may take: while one takes longer, the reports of the replica may wait
+
+	// Only run uses these.
+	most  int      // messages of a batch; zero means what the engine accepts
+	tried []*batch // of which it is unknown whether the engine has accepted them, and which are not repeated
 
 	mu    sync.Mutex
 	units map[string]*owned // by the key of their source
@@ -37,8 +42,9 @@ type publisher struct {
 type published struct {
 	position engine.Position
 	revision uint64
-	synced   bool // everything that existed
-	upToDate bool // and everything that happened before the unit was taken
+	synced   bool   // everything that existed
+	upToDate bool   // and everything that happened before the unit was taken
+	tries    uint64 // batches after the position that were tried: each has a position of its own
 }
 
 // received is what has been received of a unit, and accepted.
@@ -60,6 +66,15 @@ const (
 	releasing            // what is in the queue
 	lost                 // nothing: another replica has taken it, or its release is committed
 )
+
+func newPublisher(log engine.Log, cfg *Config, o Observer, logger *slog.Logger, onLost func()) *publisher {
+	lease := cfg.Replica.Lease.Duration
+	p := &publisher{
+		log: log, lease: lease, observer: o, logger: logger, onLost: onLost, units: map[string]*owned{}, slow: lease / 6,
+	}
+	p.queue = newQueue(cfg.Queue.Bytes/2, &p.mu)
+	return p
+}
 
 // register makes the publisher accept the events of a unit, which begins at a position in the log.
 func (p *publisher) register(o *owned, position engine.Position, revision uint64) {
@@ -178,22 +193,60 @@ func (p *publisher) run(ctx context.Context) {
 // next returns as much of the queue as the engine accepts at once.
 func (p *publisher) next() []*batch {
 	limits := p.log.Limits()
+	if p.most > 0 {
+		limits.Messages = min(limits.Messages, p.most)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.queue.next(limits)
 }
 
 // publish publishes batches together. If that fails, it publishes each alone until the engine has accepted it, the unit
-// is lost, or ctx ends.
+// is lost, or ctx ends. Batches that take long are given up instead: the next ones are smaller.
 func (p *publisher) publish(ctx context.Context, batches []*batch) {
-	if p.try(ctx, batches) {
+	if p.tryInTime(ctx, batches) {
 		return
 	}
 	for attempt := 0; len(batches) > 0 && ctx.Err() == nil; attempt++ {
-		batches = slices.DeleteFunc(batches, func(b *batch) bool { return p.try(ctx, []*batch{b}) })
+		batches = slices.DeleteFunc(batches, func(b *batch) bool { return p.tryInTime(ctx, []*batch{b}) })
 		if len(batches) > 0 {
 			wait(ctx, backoff(attempt))
 		}
+	}
+}
+
+// tryInTime tries batches. If that fails, and has taken long, nothing is left to do for them, too.
+func (p *publisher) tryInTime(ctx context.Context, batches []*batch) bool {
+	began, n := time.Now(), 0
+	for _, b := range batches {
+		n += 1 + len(b.part.Messages)
+	}
+	ended := p.try(ctx, batches)
+	switch took := time.Since(began); {
+	case took > p.slow:
+		p.most = max(n/2, smallest)
+		if !ended && n > smallest {
+			p.giveUp(batches)
+			return true
+		}
+	case ended && p.most > 0 && took < p.slow/4:
+		if p.most *= 2; p.most >= p.log.Limits().Messages {
+			p.most = 0
+		}
+	}
+	return ended
+}
+
+const smallest = 2 // messages of a batch that is not made smaller: one, and a position
+
+// giveUp does not repeat batches: the engine may have accepted them, or still do.
+func (p *publisher) giveUp(batches []*batch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tried = append(p.tried, batches...)
+	p.tried = slices.DeleteFunc(p.tried, func(b *batch) bool { return b.unit.received.state == lost })
+	for _, b := range batches {
+		b.unit.published.tries++
 	}
 }
 
@@ -234,19 +287,26 @@ func (p *publisher) fenced(ctx context.Context, b *batch) bool {
 		p.failed(err)
 		return false
 	}
-	if e.Position == b.part.Position {
-		p.observer.committed([]engine.Part{b.part}, 0)
-		p.done([]*batch{b}, []uint64{e.Revision})
-		return true
+	for _, other := range append(p.tried, b) {
+		if other.unit == b.unit && e.Position == other.part.Position {
+			p.observer.committed([]engine.Part{other.part}, 0)
+			p.done([]*batch{other}, []uint64{e.Revision})
+			return true // what else b has is still in the queue
+		}
 	}
 	if e.Revision == b.part.Revision {
 		return false // refused for another reason: the engine is busy with an earlier try
 	}
-	p.logger.Warn("another replica has taken the unit", "unit", b.part.Unit.String(), "owner", e.Position.Owner,
-		"epoch", e.Position.Epoch)
-	p.observer.refused(b.part.Unit)
-	p.lose(b.unit)
+	p.taken(b.unit, e.Position)
 	return true
+}
+
+// taken drops what is queued of a unit that has another owner, or had one.
+func (p *publisher) taken(o *owned, position engine.Position) {
+	p.logger.Warn("another replica has taken the unit", "unit", o.selected.Unit.String(), "owner", position.Owner,
+		"epoch", position.Epoch)
+	p.observer.refused(o.selected.Unit)
+	p.lose(o)
 }
 
 // done removes what was published from the queue.
@@ -263,6 +323,7 @@ func (p *publisher) done(batches []*batch, revisions []uint64) {
 			position: b.part.Position, revision: revisions[i], synced: b.synced,
 			upToDate: b.upToDate || b.unit.published.upToDate,
 		}
+		p.tried = slices.DeleteFunc(p.tried, func(other *batch) bool { return other.unit == b.unit })
 		left[b.unit] = b.items
 		if b.part.Position.Owner == "" {
 			p.end(b.unit)
@@ -279,6 +340,9 @@ func (p *publisher) lose(o *owned) {
 	p.mu.Lock()
 	p.end(o)
 	p.queue.remove(func(it *item) bool { return it.unit == o })
+	if len(p.queue.items) == 0 {
+		p.err = nil // nothing is refused any more
+	}
 	p.mu.Unlock()
 	p.onLost()
 }

@@ -109,7 +109,7 @@ func (q *queue) next(limits engine.Limits) []*batch {
 				Unit: it.unit.selected.Unit, Position: it.unit.published.position,
 				Revision: it.unit.published.revision,
 			}}
-			b.part.Position.Commit++
+			b.part.Position.Commit += 1 + it.unit.published.tries
 			byUnit[it.unit] = b
 			batches = append(batches, b)
 		}

@@ -83,11 +83,7 @@ func New(cfg Config, log engine.Log, group engine.Group, opts Options) (*Relay, 
 	if opts.Observer != nil {
 		o = *opts.Observer
 	}
-	r.publisher = &publisher{
-		log: log, lease: cfg.Replica.Lease.Duration, observer: o, logger: r.logger, onLost: wake.set,
-		units: map[string]*owned{},
-	}
-	r.publisher.queue = newQueue(cfg.Queue.Bytes/2, &r.publisher.mu)
+	r.publisher = newPublisher(log, &cfg, o, r.logger, wake.set)
 	r.members = &membership{
 		group: group, status: r.Status, logger: r.logger,
 		self: engine.Member{
@@ -229,7 +225,7 @@ func (r *Relay) Ready() error {
 	}
 	for _, u := range m.Units {
 		if !u.Synced {
-			return fmt.Errorf("%s is not synced: %s", u.Unit, u.Problem)
+			return errors.New(strings.TrimSuffix(fmt.Sprintf("%s is not synced: %s", u.Unit, u.Problem), ": "))
 		}
 		if u.Lag > m.Lease {
 			return fmt.Errorf("%s is behind by %v, more than the lease of %v", u.Unit, u.Lag.Round(time.Second),

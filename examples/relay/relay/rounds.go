@@ -66,7 +66,10 @@ func (r *rounds) round(running context.Context) {
 	if err == nil {
 		err = r.claims.find(running) // once, and of as many units as there are
 	}
-	r.members.trust(err)
+	if err == nil && r.members.wasSilent() {
+		err = r.units.dropTaken(running)
+	}
+	r.members.trust(&r.members.unread, "the engine does not say who shares the work; trying again", err)
 	if err != nil {
 		// What this replica owns it keeps: if others take it, its batches are refused.
 		r.begin(append(problems, fmt.Sprintf("the engine does not say who shares the work: %v", err)))

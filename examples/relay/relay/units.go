@@ -38,6 +38,7 @@ type units struct {
 type taking struct {
 	selected *Selected
 	cancel   context.CancelFunc
+	claimed  bool // this replica is the owner in the log, and reads the objects
 }
 
 // owned is a unit that this replica publishes.
@@ -194,6 +195,9 @@ func (u *units) take(ctx context.Context, s *Selected, entries []engine.Entry) (
 	if err != nil {
 		return nil, err
 	}
+	u.mu.Lock()
+	u.taking[s.Unit.String()].claimed = true
+	u.mu.Unlock()
 	position, err := u.resume(ctx, s, &c)
 	if err != nil {
 		return nil, err
@@ -264,6 +268,27 @@ func (u *units) releaseAll(ctx context.Context, release []*owned) {
 	})
 }
 
+// dropTaken loses the units that others have taken, by the positions: the publisher notices only when something happens
+// in them.
+func (u *units) dropTaken(ctx context.Context) error {
+	entries, err := u.log.Positions(ctx, engine.Unit{})
+	if err != nil {
+		return fmt.Errorf("read the positions: %w", err)
+	}
+	positions := map[engine.Unit]engine.Position{}
+	for _, e := range entries {
+		positions[e.Unit] = e.Position
+	}
+	for _, o := range u.all() {
+		p := positions[o.selected.Unit]
+		if p.Epoch > o.epoch || p.Epoch == o.epoch && p.Owner != u.claims.me {
+			u.publisher.taken(o, p)
+		}
+	}
+	u.dropLost()
+	return nil
+}
+
 // dropLost ends the watches of units that others have taken.
 func (u *units) dropLost() {
 	for _, o := range u.all() {
@@ -304,7 +329,11 @@ func (u *units) both() (all []*owned, waiting []engine.UnitStatus) {
 		all = append(all, u.owned[key])
 	}
 	for _, key := range sortedKeys(u.waiting) {
-		waiting = append(waiting, u.waiting[key])
+		s := u.waiting[key]
+		if t := u.taking[key]; t != nil && t.claimed { // not what an earlier take has said
+			s.State, s.Problem = stateWaiting, "being taken: its objects are read from the log"
+		}
+		waiting = append(waiting, s)
 	}
 	return all, waiting
 }

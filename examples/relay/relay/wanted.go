@@ -103,7 +103,12 @@ func (w *wanted) units() (units []*Selected, problems []error, known bool) {
 	if split && w.nsProblem != nil {
 		problems = append(problems, w.nsProblem)
 	}
-	return units, problems, w.found.known && (!split || w.namespaces != nil)
+	known = w.found.known && (!split || w.namespaces != nil)
+	if !known && len(problems) == 0 { // a server that hangs is no error for half a minute
+		problems = append(problems, fmt.Errorf("cluster %s: the API server has not said yet what there is to publish",
+			w.connection.Name))
+	}
+	return units, problems, known
 }
 
 // wantedUnits returns the units that all replicas together should publish, by their text, and whether those of a

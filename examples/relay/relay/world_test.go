@@ -291,6 +291,9 @@ type link struct {
 	loses   int
 	calls   int
 	delay   time.Duration // of Objects
+	isDeaf  bool          // Join fails
+	each    time.Duration // what a message of Publish takes; there is no answer after 5 s
+	late    bool          // what has no answer in time is published nevertheless
 }
 
 var errCut = errors.New("no connection to the engine")
@@ -352,11 +355,28 @@ func (l *link) Positions(ctx context.Context, u engine.Unit) ([]engine.Entry, er
 }
 
 // Publish loses the answers of some calls.
-func (l *link) Publish(ctx context.Context, parts []engine.Part) ([]uint64, error) {
+func (l *link) Publish(ctx context.Context, parts []engine.Part) (revisions []uint64, err error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	revisions, err := l.w.log.Publish(ctx, parts)
+	noAnswer := errors.New("no answer within 5s")
+	l.mu.Lock()
+	took, late := time.Duration(0), l.late
+	for _, p := range parts {
+		took += l.each * time.Duration(1+len(p.Messages))
+	}
+	l.mu.Unlock()
+	isLate := took > 5*time.Second
+	if err := waitOr(ctx, min(took, 5*time.Second)); err != nil {
+		return nil, err
+	}
+	if isLate && !late {
+		return nil, noAnswer
+	}
+	revisions, err = l.w.log.Publish(ctx, parts)
+	if err == nil && isLate {
+		defer func() { revisions, err = nil, noAnswer }()
+	}
 	if err == nil {
 		for _, p := range parts {
 			l.w.claimed(p)
@@ -397,6 +417,11 @@ func (l *link) Expire(ctx context.Context, before time.Time) error {
 func (l *link) Join(ctx context.Context, m engine.Member) error {
 	if err := l.check(); err != nil {
 		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isDeaf {
+		return errCut
 	}
 	return l.w.log.Join(ctx, m)
 }

@@ -122,6 +122,9 @@ func (c *connection) cause(ctx context.Context, began time.Time, err error) erro
 	if !c.conn.IsConnected() {
 		return fmt.Errorf("no NATS server answers: %w", err)
 	}
+	if errors.Is(err, nats.ErrNoResponders) {
+		return fmt.Errorf("the stream is gone (a relay creates it when it starts), or has no leader: %w", err)
+	}
 	if found := c.ask(ctx); found != nil {
 		return fmt.Errorf("%w: %w", found, err)
 	}

@@ -48,14 +48,15 @@ func (l *Log) Leave(ctx context.Context, id string) error {
 
 // Members implements engine.Group.
 func (l *Log) Members(ctx context.Context) ([]engine.Member, error) {
+	began := time.Now()
 	w, err := l.members.WatchAll(ctx, jetstream.IgnoreDeletes())
 	if err != nil {
-		return nil, fmt.Errorf("read the members: %w", err)
+		return nil, fmt.Errorf("read the members: %w", l.connection.cause(ctx, began, err))
 	}
 	defer w.Stop()
 	info, err := l.reader.info(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the members: %w", err)
+		return nil, fmt.Errorf("read the members: %w", l.connection.cause(ctx, began, err))
 	}
 	var all []engine.Member
 	for {

@@ -77,6 +77,37 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestForeignMessages: what others publish to subjects that no position or message has is no error, and one that is
+// damaged is named.
+func TestForeignMessages(t *testing.T) {
+	dir, log := open(t, jetstream.Options{})
+	publish(t, log, engine.Part{Unit: pods, Messages: []engine.Message{object(engine.Added, "a", "u", "1")}})
+	js := connectJS(t, urlOf(t, dir))
+	foreign := func(subject string) {
+		t.Helper()
+		if _, err := js.Publish(t.Context(), subject, []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, subject := range []string{"k8s.foo", "k8s.a.b.c.d.e.f", "k8s-position.foo", "k8s-position.a.b.c.d.e"} {
+		foreign(subject)
+	}
+	if all, err := log.Positions(t.Context(), engine.Unit{}); err != nil || len(all) != 1 {
+		t.Errorf("positions: %v, %v, want one", all, err)
+	}
+	if all := tail(t, log); len(all) != 1 {
+		t.Errorf("messages: %v, want one", all)
+	}
+	if err := log.Expire(t.Context(), time.Now()); err != nil {
+		t.Error(err)
+	}
+	foreign("k8s-position.c.core.pods.-")
+	_, err := log.Positions(t.Context(), engine.Unit{})
+	if err == nil || !strings.Contains(err.Error(), "message 7 (k8s-position.c.core.pods.-) is damaged") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // TestFailed: a connection that is closed for good is reported with the server's reason.
 func TestFailed(t *testing.T) {
 	_, log := open(t, jetstream.Options{})

@@ -148,7 +148,7 @@ func (l *Log) bucket(ctx context.Context, name string) (jetstream.KeyValue, erro
 func (l *Log) create(ctx context.Context) (jetstream.Stream, error) {
 	o := l.options
 	cfg := jetstream.StreamConfig{
-		Name: o.Stream, Subjects: []string{l.subjects.messages(), l.subjects.positions(engine.Unit{})},
+		Name: o.Stream, Subjects: l.subjects.stream(),
 		Storage: jetstream.FileStorage, MaxMsgsPerSubject: int64(o.Create.History), MaxBytes: o.Create.MaxBytes,
 		Discard: jetstream.DiscardNew, Replicas: o.Create.Copies, Duplicates: 2 * time.Minute,
 		AllowAtomicPublish: !o.Create.NoAtomic, AllowDirect: true,

@@ -110,7 +110,7 @@ func last[T any, K comparable](ctx context.Context, r reader, filter string, dat
 		}
 		value, err := k.decode(m)
 		if err != nil {
-			return err
+			return fmt.Errorf("message %d (%s) is damaged: %w", m.sequence, m.subject, err)
 		}
 		if i, known := found[k.key(value)]; known {
 			all[i], sorted = value, false

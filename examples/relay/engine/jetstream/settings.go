@@ -11,8 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
 )
 
 // unsuitable says why a stream can't keep the promises of an engine.Log. It is empty if it can.
@@ -61,7 +59,7 @@ func (l *Log) overlap(ctx context.Context, err error) error {
 		api.APIError().ErrorCode != subjectsOverlap {
 		return err
 	}
-	for _, subject := range []string{l.subjects.messages(), l.subjects.positions(engine.Unit{})} {
+	for _, subject := range l.subjects.stream() {
 		if other, e := l.js.StreamNameBySubject(ctx, subject); e == nil {
 			return fmt.Errorf("invalid log.prefix %q: must be another (--prefix), or log.stream be %q (--stream), "+
 				"which has the subjects %s already: %w", l.options.Prefix, other, subject, err)
@@ -97,7 +95,7 @@ func remedied(err error) error {
 		return fmt.Errorf("%w: nats.ca must have its CA", err)
 	}
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "read" && op.Timeout() {
-		return fmt.Errorf("%w: nats.url must have the port for clients, 4222 by default", err)
+		return fmt.Errorf("%w: the server hangs, or nats.url must have the port for clients, 4222 by default", err)
 	}
 	if api := (jetstream.JetStreamError)(nil); errors.As(err, &api) && api.APIError() != nil {
 		remedy, known := map[jetstream.ErrorCode]string{

@@ -86,13 +86,16 @@ func (s subjects) message(m *engine.Message) string {
 // positions matches the positions of a resource's units, or all if it is zero.
 func (s subjects) positions(r engine.Unit) string {
 	if r.Resource == "" {
-		return s.prefix + "-position.>"
+		return s.prefix + "-position.*.*.*.*"
 	}
 	return s.prefix + "-position." + resourceSubject(r) + ".*"
 }
 
 // messages matches all messages.
-func (s subjects) messages() string { return s.prefix + ".>" }
+func (s subjects) messages() string { return s.prefix + ".*.*.*.*.*" }
+
+// stream are the subjects of the stream. Others may publish to those that neither messages nor positions matches.
+func (s subjects) stream() []string { return []string{s.prefix + ".>", s.prefix + "-position.>"} }
 
 // messagesOf matches the messages of a unit, of all namespaces if it has none.
 func (s subjects) messagesOf(u engine.Unit) string {
