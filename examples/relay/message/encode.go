@@ -69,10 +69,8 @@ func (e *Encoder) Encode(u engine.Unit, ev stream.Event, epoch uint64, r *Redact
 // EncodeSkipped returns a message that stands for ev, which the engine can't take for a reason. It has the beginnings
 // of what identifies the object.
 func (e *Encoder) EncodeSkipped(u engine.Unit, ev stream.Event, epoch uint64, reason error) engine.Message {
-	var id identity
-	if meta := ev.Meta(); meta != nil {
-		id = identity{meta.GetName(), meta.GetNamespace(), string(meta.GetUID()), ev.ResourceVersion}
-	}
+	meta := ev.Meta()
+	id := identity{meta.GetName(), meta.GetNamespace(), string(meta.GetUID()), ev.ResourceVersion}
 	text, _ := json.Marshal(id) // strings never fail
 	sum := sha256.Sum256(append(text, ev.Type...))
 	m := engine.Message{Unit: u, Type: engine.Skipped}
