@@ -59,7 +59,7 @@ type GapError struct {
 }
 
 func (e *GapError) Error() string {
-	since := "since resourceVersion " + e.From
+	since := "since resourceVersion " + invalid.Printable(e.From) // a server chooses how long it is
 	if e.From == "" {
 		since = "so far"
 	}

@@ -90,6 +90,9 @@ func TestNilAndZeroValues(t *testing.T) {
 				(&stream.GaveUpError{}).Error() != "", (&stream.NotWatchableError{}).Error() != "",
 				(&stream.GapError{}).Error() != "", (&stream.GapError{}).Oldest() == "")
 		}, "true true true true true true"},
+		{"a long version in an error", func() any {
+			return len((&stream.GapError{From: strings.Repeat("9", 1<<20)}).Error()) < 2<<10
+		}, "true"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.call, func(t *testing.T) {

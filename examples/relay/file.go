@@ -112,7 +112,8 @@ func mistake(n *yamlnode.Node, t reflect.Type, path string) error {
 		return invalid("one value")
 	case t.Kind() == reflect.Bool && n.Decode(new(bool)) != nil:
 		return invalid("true or false")
-	case t.Kind() != reflect.Bool && t.Kind() != reflect.String && (n.Tag != "!!int" || n.Decode(reflect.New(t).Interface()) != nil):
+	case t.Kind() != reflect.Bool && t.Kind() != reflect.String &&
+		(n.Tag != "!!int" || n.Decode(reflect.New(t).Interface()) != nil):
 		return invalid("a whole number")
 	}
 	return nil

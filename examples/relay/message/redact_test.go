@@ -312,8 +312,8 @@ func TestParseRedaction(t *testing.T) {
 
 // TestRedactionOfKubectl: a path as kubectl has it would match nothing, and so leave what it names in the messages.
 func TestRedactionOfKubectl(t *testing.T) {
-	const want = `parse a redaction: invalid path "{.spec.password}": must be a JSONPath: without braces, which kubectl ` +
-		"has around it"
+	const want = `parse a redaction: invalid path "{.spec.password}": must be a JSONPath: ` +
+		"without braces, which kubectl has around it"
 	if _, err := message.ParseRedaction([]string{"{.spec.password}"}); err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
 	}

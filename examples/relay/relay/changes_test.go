@@ -175,7 +175,7 @@ func TestSplit(t *testing.T) {
 		w.srv.Put(namespaces, "", "later")
 		w.srv.Put(widgets, "later", "a")
 		w.converged()
-		w.eventually("the units", func() string { return cmp.Diff("later ns0 ns1 ns2", units()) }) // which may move just now
+		w.eventually("the units", func() string { return cmp.Diff("later ns0 ns1 ns2", units()) })
 		if _, err := w.srv.Delete(widgets, "ns1", "a"); err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestSplit(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		w.converged()
-		w.eventually("the units", func() string { return cmp.Diff("later ns0 ns2", units()) }) // which may move just now
+		w.eventually("the units", func() string { return cmp.Diff("later ns0 ns2", units()) })
 		w.stopAll()
 		w.judge()
 	})

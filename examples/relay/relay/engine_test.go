@@ -474,8 +474,8 @@ func TestSyncedIsPublished(t *testing.T) {
 	})
 }
 
-// TestFencedWhileIdle: a replica that was cut off for longer than its lease notices that others have had its units, also
-// if nothing happens in them: otherwise nobody would own them, although all replicas were ready.
+// TestFencedWhileIdle: a replica that was cut off for longer than its lease notices that others have had its units,
+// also if nothing happens in them: otherwise nobody would own them, although all replicas were ready.
 func TestFencedWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, widgets, gadgets, planets)
@@ -508,8 +508,8 @@ func TestFencedWhileIdle(t *testing.T) {
 	})
 }
 
-// TestAcceptsAgain: that the engine refused messages is forgotten when it turns out that they had another owner by then:
-// the replica may have nothing more to publish.
+// TestAcceptsAgain: that the engine refused messages is forgotten when it turns out that they had another owner by
+// then: the replica may have nothing more to publish.
 func TestAcceptsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, widgets)

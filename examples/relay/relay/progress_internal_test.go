@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,6 +45,18 @@ func TestProgress(t *testing.T) {
 			begin:  engine.Position{ResourceVersion: "5"},
 			events: []stream.Event{at(stream.Modified, "6"), at(stream.Deleted, "7"), at(stream.Bookmark, "10")},
 			want:   engine.Position{ResourceVersion: "10"},
+		},
+		{
+			why:    "a version that no position has room for is none",
+			begin:  engine.Position{ResourceVersion: "5"},
+			events: []stream.Event{at(stream.Modified, strings.Repeat("9", longestVersion+1))},
+			want:   engine.Position{},
+		},
+		{
+			why:    "the longest version is kept",
+			begin:  engine.Position{ResourceVersion: "5"},
+			events: []stream.Event{at(stream.Modified, strings.Repeat("9", longestVersion))},
+			want:   engine.Position{ResourceVersion: strings.Repeat("9", longestVersion)},
 		},
 		{
 			why:   "the version of an inferred event is the last one that was known",
