@@ -70,7 +70,8 @@ const (
 func newPublisher(log engine.Log, cfg *Config, o Observer, logger *slog.Logger, onLost func()) *publisher {
 	lease := cfg.Replica.Lease.Duration
 	p := &publisher{
-		log: log, lease: lease, observer: o, logger: logger, onLost: onLost, units: map[string]*owned{}, slow: lease / 6,
+		log: log, lease: lease, slow: lease / 6, observer: o, logger: logger, onLost: onLost,
+		units: map[string]*owned{},
 	}
 	p.queue = newQueue(cfg.Queue.Bytes/2, &p.mu)
 	return p
