@@ -20,6 +20,7 @@ import (
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
 	"github.com/gvrwatch/gvrwatch/examples/relay/message"
+	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
 // hostile makes the answers of an API server those of one that gives an object a uid of its own.
@@ -234,6 +235,32 @@ func TestTakesAfterAnother(t *testing.T) {
 		}
 		w.srv.Put(widgets, "ns", "b")
 		w.converged()
+		w.stopAll()
+	})
+}
+
+// TestQueuedTakesAreCanceled: what waits for its turn behind large units is canceled, too. A round that waited for these
+// would do nothing else for as long as they take.
+func TestQueuedTakesAreCanceled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []gvr.Resource
+		for i := range 40 {
+			all = append(all, resource("example.com", fmt.Sprint("Kind", i), fmt.Sprintf("kind%ds", i), true))
+		}
+		w := newWorld(t, all...)
+		defer w.srv.Close()
+		one := w.start("one")
+		one.link.slow(time.Hour)
+		time.Sleep(2 * lease)
+		two := w.start("two")
+		time.Sleep(12 * lease)
+		synctest.Wait()
+		if err := one.relay.Healthy(); err != nil {
+			t.Errorf("not healthy: %v", err)
+		}
+		if n := len(two.relay.Status().Units); n < 10 {
+			t.Errorf("two has %d units of 40, want about half", n)
+		}
 		w.stopAll()
 	})
 }

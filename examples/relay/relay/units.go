@@ -133,14 +133,27 @@ func (u *units) start(ctx context.Context, all []*Selected) {
 	u.mu.Unlock()
 	u.taking.Go(func() {
 		entries, failed := u.claims.prepare(ctx, all)
-		each(u.free, all, func(s *Selected) {
-			o, err := (*owned)(nil), failed
-			if err == nil {
-				o, err = u.take(contexts[s], s, entries[s.Unit.Whole()])
-			}
-			u.took(s, o, err, contexts[s].Err() != nil)
-		})
+		for _, s := range all {
+			u.taking.Go(func() {
+				o, err := (*owned)(nil), failed
+				if err == nil {
+					o, err = u.takeInTurn(contexts[s], s, entries[s.Unit.Whole()])
+				}
+				u.took(s, o, err, contexts[s].Err() != nil)
+			})
+		}
 	})
+}
+
+// takeInTurn takes a unit when fewer than concurrentTakes others are being taken.
+func (u *units) takeInTurn(ctx context.Context, s *Selected, entries []engine.Entry) (*owned, error) {
+	select {
+	case u.free <- struct{}{}:
+		defer func() { <-u.free }()
+		return u.take(ctx, s, entries)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // wait waits until no unit is being taken.
