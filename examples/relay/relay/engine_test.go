@@ -239,8 +239,8 @@ func TestTakesAfterAnother(t *testing.T) {
 	})
 }
 
-// TestQueuedTakesAreCanceled: what waits for its turn behind large units is canceled, too. A round that waited for these
-// would do nothing else for as long as they take.
+// TestQueuedTakesAreCanceled: what waits for its turn behind large units is canceled, too. A round that waited for
+// these would do nothing else for as long as they take.
 func TestQueuedTakesAreCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []gvr.Resource

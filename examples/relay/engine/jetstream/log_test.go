@@ -596,12 +596,19 @@ func TestLeases(t *testing.T) {
 func TestJoinLarge(t *testing.T) {
 	_, log := open(t, jetstream.Options{})
 	m := engine.Member{ID: "one", Units: make([]engine.UnitStatus, 20_000), Problems: []string{"a"}}
+	for i := range m.Units {
+		m.Units[i].Synced = true
+	}
+	m.Units[19_999].Pending = 7 // otherwise relay status would say that all is well
 	if err := log.Join(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	members, err := log.Members(t.Context())
 	if err != nil || len(members) != 1 || len(members[0].Units) < 1000 {
-		t.Errorf("members: %v, %v", len(members), err)
+		t.Fatalf("members: %v, %v", len(members), err)
+	}
+	if u := members[0].Units[0]; u.Pending != 7 {
+		t.Errorf("the unit that is not well is left out: the first is %+v", u)
 	}
 	if len(m.Units) != 20_000 {
 		t.Error("the caller's units have changed")
