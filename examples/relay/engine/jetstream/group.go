@@ -15,8 +15,8 @@ import (
 )
 
 // Join implements engine.Group. The server removes the key some leases later, so no clocks are compared. What does not
-// fit into a message is left out: some of thousands of units, say, first those that are well. It is also an error if the stream takes no messages:
-// a member that has none to publish would not notice.
+// fit into a message is left out: some of thousands of units, say, first those that are well. It is also an error if
+// the stream takes no messages: a member that has none to publish would not notice.
 func (l *Log) Join(ctx context.Context, m engine.Member) error {
 	data, err := json.Marshal(m)
 	limit := l.Limits().MessageBytes
