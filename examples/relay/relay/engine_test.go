@@ -127,13 +127,6 @@ func TestEngineFails(t *testing.T) {
 	})
 }
 
-// slow makes the reading of objects take a time, unless its context ends before.
-func (l *link) slow(d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.delay = d
-}
-
 // TestTakesLarge: a unit whose objects take many leases to read is taken once, while the replica goes on to announce
 // itself, to take other units, and to release them.
 func TestTakesLarge(t *testing.T) {
@@ -144,8 +137,8 @@ func TestTakesLarge(t *testing.T) {
 		w.start("before")
 		w.converged()
 		w.stop("before")
+		w.delay = 20 * lease
 		one := w.start("one")
-		one.link.slow(20 * lease)
 		for range 19 {
 			time.Sleep(lease)
 			synctest.Wait()
@@ -217,8 +210,8 @@ func TestTakesAfterAnother(t *testing.T) {
 		w.start("one")
 		w.converged()
 		w.kill("one")
+		w.delay = 20 * lease
 		two := w.start("two")
-		two.link.slow(20 * lease)
 		time.Sleep(5 * lease)
 		synctest.Wait()
 		s := two.relay.Status()
@@ -249,8 +242,9 @@ func TestQueuedTakesAreCanceled(t *testing.T) {
 		}
 		w := newWorld(t, all...)
 		defer w.srv.Close()
+		w.delay = time.Hour
 		one := w.start("one")
-		one.link.slow(time.Hour)
+		w.delay = 0
 		time.Sleep(2 * lease)
 		two := w.start("two")
 		time.Sleep(12 * lease)
@@ -306,8 +300,9 @@ func TestTakeIsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, widgets, gadgets, planets)
 		defer w.srv.Close()
-		one := w.start("one")
-		one.link.slow(time.Hour)
+		w.delay = time.Hour
+		w.start("one")
+		w.delay = 0
 		time.Sleep(2 * lease)
 		for _, e := range w.positions() {
 			if e.Position.Owner != "one" {
