@@ -127,13 +127,6 @@ func TestEngineFails(t *testing.T) {
 	})
 }
 
-// slow makes the reading of objects take a time, unless its context ends before.
-func (l *link) slow(d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.delay = d
-}
-
 // TestTakesLarge: a unit whose objects take many leases to read is taken once, while the replica goes on to announce
 // itself, to take other units, and to release them.
 func TestTakesLarge(t *testing.T) {
@@ -144,8 +137,8 @@ func TestTakesLarge(t *testing.T) {
 		w.start("before")
 		w.converged()
 		w.stop("before")
+		w.delay = 20 * lease
 		one := w.start("one")
-		one.link.slow(20 * lease)
 		for range 19 {
 			time.Sleep(lease)
 			synctest.Wait()
@@ -217,8 +210,8 @@ func TestTakesAfterAnother(t *testing.T) {
 		w.start("one")
 		w.converged()
 		w.kill("one")
+		w.delay = 20 * lease
 		two := w.start("two")
-		two.link.slow(20 * lease)
 		time.Sleep(5 * lease)
 		synctest.Wait()
 		s := two.relay.Status()
@@ -235,6 +228,33 @@ func TestTakesAfterAnother(t *testing.T) {
 		}
 		w.srv.Put(widgets, "ns", "b")
 		w.converged()
+		w.stopAll()
+	})
+}
+
+// TestQueuedTakesAreCanceled: what waits for its turn behind large units is canceled, too. A round that waited for
+// these would do nothing else for as long as they take.
+func TestQueuedTakesAreCanceled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []gvr.Resource
+		for i := range 40 {
+			all = append(all, resource("example.com", fmt.Sprint("Kind", i), fmt.Sprintf("kind%ds", i), true))
+		}
+		w := newWorld(t, all...)
+		defer w.srv.Close()
+		w.delay = time.Hour
+		one := w.start("one")
+		w.delay = 0
+		time.Sleep(2 * lease)
+		two := w.start("two")
+		time.Sleep(12 * lease)
+		synctest.Wait()
+		if err := one.relay.Healthy(); err != nil {
+			t.Errorf("not healthy: %v", err)
+		}
+		if n := len(two.relay.Status().Units); n < 10 {
+			t.Errorf("two has %d units of 40, want about half", n)
+		}
 		w.stopAll()
 	})
 }
@@ -280,8 +300,9 @@ func TestTakeIsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, widgets, gadgets, planets)
 		defer w.srv.Close()
-		one := w.start("one")
-		one.link.slow(time.Hour)
+		w.delay = time.Hour
+		w.start("one")
+		w.delay = 0
 		time.Sleep(2 * lease)
 		for _, e := range w.positions() {
 			if e.Position.Owner != "one" {

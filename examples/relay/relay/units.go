@@ -146,7 +146,7 @@ func (u *units) start(ctx context.Context, all []*Selected) {
 	})
 }
 
-// takeInTurn takes a unit when few others are being taken.
+// takeInTurn takes a unit when fewer than concurrentTakes others are being taken.
 func (u *units) takeInTurn(ctx context.Context, s *Selected, entries []engine.Entry) (*owned, error) {
 	select {
 	case u.free <- struct{}{}:

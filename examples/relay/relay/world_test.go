@@ -54,6 +54,7 @@ type world struct {
 	config relay.Config
 	logger *slog.Logger
 	change func(*rest.Config) // of the replicas that start
+	delay  time.Duration      // of Objects of the replicas that start
 	loses  int                // one in so many answers of Publish to the replicas that start is lost; none if zero
 
 	refuses atomic.Bool // see refusing
@@ -92,7 +93,7 @@ func (w *world) start(id string, others ...*relay.Connection) *replica {
 	w.t.Helper()
 	cfg := w.config
 	cfg.Replica.ID = id
-	r := &replica{done: make(chan struct{}), link: &link{w: w, loses: w.loses}}
+	r := &replica{done: make(chan struct{}), link: &link{w: w, loses: w.loses, delay: w.delay}}
 	ctx, end := context.WithCancel(w.t.Context())
 	r.end = end
 	err := cfg.Complete()

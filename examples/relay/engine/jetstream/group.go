@@ -15,11 +15,16 @@ import (
 )
 
 // Join implements engine.Group. The server removes the key some leases later, so no clocks are compared. What does not
-// fit into a message is left out: some of thousands of units, say. It is also an error if the stream takes no messages:
-// a member that has none to publish would not notice.
+// fit into a message is left out: some of thousands of units, say, first those that are well. It is also an error if
+// the stream takes no messages: a member that has none to publish would not notice.
 func (l *Log) Join(ctx context.Context, m engine.Member) error {
 	data, err := json.Marshal(m)
 	limit := l.Limits().MessageBytes
+	if err == nil && len(data) > limit {
+		m.Units = slices.SortedStableFunc(slices.Values(m.Units), func(a, b engine.UnitStatus) int {
+			return ill(b) - ill(a)
+		})
+	}
 	for err == nil && len(data) > limit && len(m.Units)+len(m.Waiting)+len(m.Problems) > 0 {
 		m.Units, m.Waiting = m.Units[:len(m.Units)/2], m.Waiting[:len(m.Waiting)/2]
 		m.Problems = m.Problems[:len(m.Problems)/2]
@@ -36,6 +41,14 @@ func (l *Log) Join(ctx context.Context, m engine.Member) error {
 		return fmt.Errorf("join the group: %w", l.connection.cause(ctx, began, err))
 	}
 	return nil
+}
+
+// ill returns 1 for a unit that has something to say of itself, and 0 for others.
+func ill(u engine.UnitStatus) int {
+	if u.Problem != "" || !u.Synced || u.Pending > 0 || u.Skipped > 0 {
+		return 1
+	}
+	return 0
 }
 
 // Leave implements engine.Group.

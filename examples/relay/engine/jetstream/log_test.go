@@ -595,15 +595,23 @@ func TestLeases(t *testing.T) {
 // TestJoinLarge: a member with more units than fit into a message joins, and describes some.
 func TestJoinLarge(t *testing.T) {
 	_, log := open(t, jetstream.Options{})
-	m := engine.Member{ID: "one", Units: make([]engine.UnitStatus, 20_000), Problems: []string{"a"}}
+	m := engine.Member{ID: "one", Units: make([]engine.UnitStatus, 200_000), Problems: []string{"a"}}
+	for i := range m.Units {
+		m.Units[i].Synced = true
+	}
+	m.Units[199_999].Pending = 7 // otherwise relay status would say that all is well
 	if err := log.Join(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	members, err := log.Members(t.Context())
-	if err != nil || len(members) != 1 || len(members[0].Units) < 1000 {
-		t.Errorf("members: %v, %v", len(members), err)
+	if err != nil || len(members) != 1 || len(members[0].Units) < 1000 ||
+		len(members[0].Units) == len(m.Units) {
+		t.Fatalf("members: %v, %v", len(members), err)
 	}
-	if len(m.Units) != 20_000 {
+	if u := members[0].Units[0]; u.Pending != 7 {
+		t.Errorf("the unit that is not well is left out: the first is %+v", u)
+	}
+	if len(m.Units) != 200_000 {
 		t.Error("the caller's units have changed")
 	}
 }
