@@ -587,33 +587,6 @@ func waitOr(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// TestLargeUnitsBlockNoRounds: while as many large units are read as may be at a time, and others wait for them, rounds
-// go on: the replica gives up those that another one should own, and those are taken.
-func TestLargeUnitsBlockNoRounds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var many []gvr.Resource
-		for i := range 20 {
-			many = append(many, resource("example.com", fmt.Sprint("Kind", i), fmt.Sprintf("kind%ds", i), true))
-		}
-		w := newWorld(t, many...)
-		defer w.srv.Close()
-		one := w.start("one")
-		one.link.slow(time.Hour)
-		time.Sleep(2 * lease)
-		w.start("two")
-		time.Sleep(4 * lease)
-		synctest.Wait()
-		if err := one.relay.Healthy(); err != nil {
-			t.Errorf("one: %v", err)
-		}
-		owned, waiting := len(w.replicas["two"].relay.Status().Units), len(one.relay.Status().Waiting)
-		if owned < 3 || owned+waiting != len(many) {
-			t.Errorf("two owns %d units, one takes %d: want all %d together", owned, waiting, len(many))
-		}
-		w.stopAll()
-	})
-}
-
 // TestJustTaken: a unit that was just taken is not synced until a lease later, or a bookmark says that nothing is
 // missing: nobody knows for how long what happened meanwhile has waited.
 func TestJustTaken(t *testing.T) {
