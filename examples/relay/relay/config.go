@@ -97,9 +97,9 @@ type Log struct {
 
 // Replica configures this process among those that share the work.
 type Replica struct {
-	// ID distinguishes it. Empty means the host's name and a random part.
+	// ID distinguishes it. It has at most 253 bytes. Empty means the host's name and a random part.
 	ID string `json:"id,omitempty"`
-	// Lease is how long a replica that does not answer keeps its units. 0 means 15 s.
+	// Lease is how long a replica that does not answer keeps its units: 1 s to 24 h. 0 means 15 s.
 	Lease metav1.Duration `json:"lease,omitempty"`
 	// Grace is how long the relay may take to end after SIGTERM. 0 means 25 s.
 	Grace metav1.Duration `json:"grace,omitempty"`
