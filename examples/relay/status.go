@@ -91,9 +91,16 @@ func reportOf(members []engine.Member, entries []engine.Entry) report {
 	problem := func(format string, args ...any) {
 		r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 	}
-	byID, fresh := map[string]engine.Member{}, false
+	type claim struct {
+		owner string
+		unit  engine.Unit
+	}
+	byID, claims, fresh := map[string]engine.Member{}, map[claim]engine.UnitStatus{}, false
 	for _, m := range members {
 		byID[m.ID] = m
+		for _, u := range slices.Concat(m.Waiting, m.Units) { // it is in Waiting while it is being taken
+			claims[claim{m.ID, u.Unit}] = u
+		}
 		r.Members = append(r.Members, replica{m.ID, m.Age, m.Lease})
 		fresh = fresh || m.Age <= m.Lease
 		if m.Age > m.Lease {
@@ -116,10 +123,10 @@ func reportOf(members []engine.Member, entries []engine.Entry) report {
 			Unit: e.Unit, Epoch: p.Epoch, ResourceVersion: p.ResourceVersion, Synced: p.ResourceVersion != "",
 		}
 		owner, known := byID[p.Owner]
-		described := slices.Concat(owner.Units, owner.Waiting)
-		switch i := slices.IndexFunc(described, func(u engine.UnitStatus) bool { return u.Unit == e.Unit }); {
-		case i >= 0: // in Waiting while it is being taken
-			rows[e.Unit] = row{described[i], owner.ID, owner.Age}
+		claimed, described := claims[claim{p.Owner, e.Unit}]
+		switch {
+		case described:
+			rows[e.Unit] = row{claimed, owner.ID, owner.Age}
 		case known: // it has just taken the unit, or has more than a report describes
 			rows[e.Unit] = row{status, owner.ID, owner.Age}
 		case p.Owner != "":
