@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -101,7 +100,7 @@ func (p *publisher) add(ev stream.Event) {
 		m, err := p.encode(o, ev)
 		p.mu.Lock()
 		if err != nil {
-			p.skipped(o, ev, err)
+			p.skipped(o, m)
 		}
 		m.Scope = o.selected.scope
 		it.message = &m
@@ -133,22 +132,13 @@ func (p *publisher) encode(o *owned, ev stream.Event) (engine.Message, error) {
 }
 
 // skipped counts an event that can't be published, and logs the first, the second, the fourth, and so on: whoever makes
-// them must not fill the log. It needs the mutex.
-func (p *publisher) skipped(o *owned, ev stream.Event, err error) {
+// them must not fill the log. m stands for the event. It needs the mutex.
+func (p *publisher) skipped(o *owned, m engine.Message) {
 	o.received.skipped++
 	if n := o.received.skipped; n&(n-1) == 0 {
 		p.logger.Error("an event is skipped: what the engine has of its object may be missing or old", "unit",
-			o.selected.Unit.String(), "event", cut(ev.String()), "err", err, "skipped", n)
+			o.selected.Unit.String(), "skipped", n, "message", string(m.Data))
 	}
-}
-
-// cut returns the beginning of a text that others have chosen.
-func cut(s string) string {
-	const most = 256 // bytes
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
 // release publishes what is queued of a unit, and that nobody owns it. It waits until that is committed, or the unit is

@@ -249,7 +249,7 @@ func TestDiskFull(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	eventuallyIn(t, time.Minute, func() error {
 		e, err := log.Position(t.Context(), pods)
 		if err == nil {
 			p.Revision = e.Revision
@@ -258,13 +258,8 @@ func TestDiskFull(t *testing.T) {
 		if err == nil {
 			err = log.Join(t.Context(), engine.Member{ID: "one"})
 		}
-		if err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
-	}
+		return err
+	})
 	found := map[string]bool{}
 	for _, m := range objects(t, log, pods, true) {
 		found[m.UID] = len(m.Data) == 10_000
@@ -279,6 +274,32 @@ func TestDiskFull(t *testing.T) {
 	if !found["u1000-4"] {
 		t.Error("what was published last is not there")
 	}
+}
+
+// TestStartOnFullDisk: a server does not start with hardly any space, as it would leave out what it can't recover.
+func TestStartOnFullDisk(t *testing.T) {
+	dir := smallDisk(t)
+	ballast := filepath.Join(dir, "ballast")
+	if err := fill(ballast); err == nil {
+		t.Fatal("the disk is not full")
+	}
+	if info, err := os.Stat(ballast); err != nil {
+		t.Fatal(err)
+	} else if err := os.Truncate(ballast, info.Size()-256<<10); err != nil { // NATS itself starts with that
+		t.Fatal(err)
+	}
+	server, err := jetstream.StartServer(t.Context(), dir, discard)
+	if err == nil {
+		server.Stop()
+	}
+	if err == nil || !strings.Contains(err.Error(), "no space") {
+		t.Errorf("on a full disk: %v", err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	startServer(t, dir)
+	urlOf(t, dir)
 }
 
 // fill writes a file until there is no space. It returns why it has ended.

@@ -461,7 +461,12 @@ func TestExpire(t *testing.T) {
 // eventually repeats f until it returns nil, for 20 s.
 func eventually(t *testing.T, f func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	eventuallyIn(t, 20*time.Second, f)
+}
+
+func eventuallyIn(t *testing.T, most time.Duration, f func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
