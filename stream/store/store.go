@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/gvrwatch/gvrwatch/internal/compact"
 	"github.com/gvrwatch/gvrwatch/internal/friend"
 	"github.com/gvrwatch/gvrwatch/internal/host"
 	"github.com/gvrwatch/gvrwatch/internal/invalid"
@@ -35,7 +36,7 @@ type Store struct {
 	stream  *stream.Stream
 	names   []string // of the indexes, in order
 	indexes []func(stream.Event) []string
-	codec   *codec
+	codec   *compact.Codec
 	seed    maphash.Seed
 	state   atomic.Pointer[state]
 	running atomic.Bool
@@ -55,7 +56,7 @@ func New(s *stream.Stream, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	opts = cmp.Or(opts, &Options{})
-	store := &Store{stream: s, codec: newCodec(opts.Compress), seed: maphash.MakeSeed()}
+	store := &Store{stream: s, codec: compact.NewCodec(opts.Compress), seed: maphash.MakeSeed()}
 	store.names = slices.Sorted(maps.Keys(opts.Indexes))
 	for _, name := range store.names {
 		if name == "" || opts.Indexes[name] == nil {

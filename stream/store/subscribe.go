@@ -130,7 +130,7 @@ func isSameObject(a, b *node) bool {
 	if a == nil || b == nil {
 		return false
 	}
-	x, _ := a.record.identity()
-	y, _ := b.record.identity()
+	x := a.record.Identity()
+	y := b.record.Identity()
 	return x.UID == y.UID
 }

@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"strings"
+
+	"github.com/gvrwatch/gvrwatch/internal/compact"
 )
 
 // node is a node of a treap: a binary search tree by key, and a heap by priority. The priority is a hash of the key,
@@ -15,7 +17,7 @@ import (
 type node struct {
 	left, right *node
 	value       string // of an index; empty in a tree of objects
-	record      record
+	record      compact.Record
 	priority    uint64
 	edit        uint64 // the edit that made the node, and may change it
 }
@@ -24,7 +26,7 @@ type node struct {
 type key struct{ value, namespace, name string }
 
 func (n *node) key() key {
-	namespace, name := n.record.name()
+	namespace, name := n.record.Name()
 	return key{n.value, namespace, name}
 }
 
@@ -97,8 +99,8 @@ func (e *editor) priority(k key) uint64 {
 }
 
 // put returns the tree with a record under a value, in the place of the one of the same key.
-func (e *editor) put(n *node, value string, r record) *node {
-	namespace, name := r.name()
+func (e *editor) put(n *node, value string, r compact.Record) *node {
+	namespace, name := r.Name()
 	k := key{value, namespace, name}
 	return e.insert(n, k, &node{value: value, record: r, priority: e.priority(k), edit: e.edit})
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gvrwatch/gvrwatch/internal/compact"
 	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 )
@@ -22,11 +22,11 @@ const treeSeeds = seedtest.Default(10)
 // version is a version of a tree, and what it must have.
 type version struct {
 	root *node
-	want map[key]record
+	want map[key]compact.Record
 }
 
-func (v version) contents() map[key]record {
-	got := map[key]record{}
+func (v version) contents() map[key]compact.Record {
+	got := map[key]compact.Record{}
 	v.root.all(func(n *node) bool {
 		got[n.key()] = n.record
 		return true
@@ -40,8 +40,8 @@ func TestTreeIsLikeAMap(t *testing.T) {
 	for seed := range treeSeeds.All(t) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		e := editor{seed: maphash.MakeSeed()}
-		now := version{want: map[key]record{}}
-		versions := []version{{want: map[key]record{}}}
+		now := version{want: map[key]compact.Record{}}
+		versions := []version{{want: map[key]compact.Record{}}}
 		several := 1 + r.IntN(1000)
 		for i := range 400 {
 			k := key{[]string{"", "v", "w"}[r.IntN(3)], fmt.Sprint(r.IntN(3)), fmt.Sprint(r.IntN(1 + several))}
@@ -50,7 +50,7 @@ func TestTreeIsLikeAMap(t *testing.T) {
 				delete(now.want, k)
 			} else {
 				id := named(k.namespace, k.name, "", fmt.Sprint(i%50))
-				rec := pack(id, nil, plain, nil)
+				rec := compact.Pack(id, nil, 0, nil)
 				now.root = e.put(now.root, k.value, rec)
 				now.want[k] = rec
 			}
@@ -128,7 +128,7 @@ func checkDifferences(t *testing.T, a, b version) {
 	}
 	differences(a.root, b.root, func(old, new *node) bool {
 		var k key
-		var x, y record
+		var x, y compact.Record
 		if old != nil {
 			k, x = old.key(), old.record
 		}
@@ -149,18 +149,18 @@ func TestDifferencesSkipWhatIsShared(t *testing.T) {
 	e := editor{seed: maphash.MakeSeed()}
 	var before *node
 	for i := range 20_000 {
-		before = e.put(before, "", pack(named("", fmt.Sprint("name-", i), "", ""), nil, plain, nil))
+		before = e.put(before, "", compact.Pack(named("", fmt.Sprint("name-", i), "", ""), nil, 0, nil))
 	}
 	e.freeze()
-	after := e.put(before, "", pack(named("", "name-777", "", "2"), nil, plain, nil))
+	after := e.put(before, "", compact.Pack(named("", "name-777", "", "2"), nil, 0, nil))
 	after = e.remove(after, key{name: "name-12345"})
-	after = e.put(after, "", pack(named("", "other", "", ""), nil, plain, nil))
+	after = e.put(after, "", compact.Pack(named("", "other", "", ""), nil, 0, nil))
 	var got []string
 	calls := 0
 	if differences(nil, after, func(_, _ *node) bool { calls++; return calls < 3 }) || calls != 3 {
 		t.Errorf("yield was called %d times, want 3", calls)
 	}
-	if fresh := e.put(before, "", pack(named("", "name-777", "", ""), nil, plain, nil)); !differences(before, fresh,
+	if fresh := e.put(before, "", compact.Pack(named("", "name-777", "", ""), nil, 0, nil)); !differences(before, fresh,
 		func(_, _ *node) bool { return false }) {
 		t.Error("an equal record in another node is a difference")
 	}
@@ -207,12 +207,12 @@ func TestTreeIsShallow(t *testing.T) {
 	var root, byNamespace, byValue *node
 	for i := range 1 << 14 {
 		text := fmt.Sprintf("%08d", i)
-		byNamespace = e.put(byNamespace, "", pack(named(text, "default", "", ""), nil, plain, nil))
-		byValue = e.put(byValue, text, pack(named("", "default", "", ""), nil, plain, nil))
+		byNamespace = e.put(byNamespace, "", compact.Pack(named(text, "default", "", ""), nil, 0, nil))
+		byValue = e.put(byValue, text, compact.Pack(named("", "default", "", ""), nil, 0, nil))
 	}
 	for i := range 1 << 14 {
 		name := strings.Repeat("a", i%7) + fmt.Sprintf("%08d", i)
-		root = e.put(root, "", pack(named("", name, "", ""), nil, plain, nil))
+		root = e.put(root, "", compact.Pack(named("", name, "", ""), nil, 0, nil))
 	}
 	var depth func(n *node) int
 	depth = func(n *node) int {
@@ -226,7 +226,7 @@ func TestTreeIsShallow(t *testing.T) {
 			t.Errorf("the tree of 16,384 %s has depth %d", what, d)
 		}
 	}
-	again := pack(named("", "00000007", "", ""), nil, plain, nil)
+	again := compact.Pack(named("", "00000007", "", ""), nil, 0, nil)
 	put := func() { root = e.put(root, "", again) }
 	if n := testing.AllocsPerRun(10, put); n > 1 {
 		t.Errorf("within an edit, a put allocates %v times, want once", n)
@@ -241,104 +241,13 @@ func TestTreeIsShallow(t *testing.T) {
 	}
 }
 
-// TestRecord: a record returns what was packed.
-func TestRecord(t *testing.T) {
-	long := strings.Repeat("n", 300)
-	for _, c := range []struct {
-		why     string
-		id      objects.Version
-		entries []entry
-		payload string
-	}{
-		{"nothing", objects.Version{}, nil, ""},
-		{"a cluster-scoped object", named("", "node-1", "u", "5"), nil, "{}"},
-		{"names from a hostile server", named(long, long+"\x00", "u\xff", long), nil, "{}"},
-		{"values", named("a", "b", "c", "1"), []entry{{0, ""}, {0, long}, {200, "x"}}, `{"a":1}`},
-	} {
-		r := pack(c.id, c.entries, compressed, []byte(c.payload))
-		id, _ := r.identity()
-		entries, _ := r.entries()
-		encoding, payload := r.payload()
-		if id != c.id || !slices.Equal(entries, c.entries) || encoding != compressed || payload != c.payload {
-			t.Errorf("%s: got %v %v %d %q", c.why, id, entries, encoding, payload)
-		}
-		if namespace, name := r.name(); namespace != c.id.Namespace || name != c.id.Name {
-			t.Errorf("%s: got the name %q/%q", c.why, namespace, name)
-		}
-	}
-	if id, _ := record("").identity(); id != (objects.Version{}) {
-		t.Errorf("the empty record has the identity %v", id)
-	}
-}
-
-// TestCodec: what was encoded is decoded, with and without dictionaries, also after others were made, and the number of
-// dictionaries is bounded.
-func TestCodec(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
-	c := newCodec(true)
-	e := editor{seed: maphash.MakeSeed()}
-	var root *node
-	want := map[string]string{}
-	for i := range 5000 {
-		json := fmt.Sprintf(`{"kind":"Thing","metadata":{"name":"n%d"},"spec":{"size":%d,"text":%q}}`, i, r.IntN(99),
-			strings.Repeat("look ", i/1000))
-		switch r.IntN(50) {
-		case 0:
-			json = "{}"
-		case 1:
-			json = ""
-		case 2:
-			json = fmt.Sprintf("%q", strings.Repeat(json, 3000))
-		}
-		encoding, payload := c.encode([]byte(json))
-		name := fmt.Sprint("n", i%300)
-		root = e.put(root, "", pack(named("", name, "", ""), nil, encoding, payload))
-		want[name] = json
-		c.learn(root)
-	}
-	if n := len(*c.dictionaries.Load()); n != 3 {
-		t.Errorf("after 5,000 objects there are %d dictionaries, want 3: after 16, 256 and 4,096", n)
-	}
-	compared := 0
-	root.all(func(n *node) bool {
-		got, err := c.decode(nil, n.record)
-		if name := n.key().name; err != nil || string(got) != want[name] {
-			t.Errorf("%s: got %.40q, %v, want %.40q", name, got, err, want[name])
-		}
-		compared++
-		return true
-	})
-	if compared != 300 {
-		t.Errorf("compared %d objects", compared)
-	}
-	c.encoded, c.due = 1<<40, 1
-	for range 20 {
-		c.learn(root)
-	}
-	if n := len(*c.dictionaries.Load()); n != maxDictionaries {
-		t.Errorf("there are %d dictionaries, want at most %d", n, maxDictionaries)
-	}
-	incompressible := make([]byte, 1000)
-	for i := range incompressible {
-		incompressible[i] = byte(r.Uint32())
-	}
-	if encoding, payload := c.encode(incompressible); encoding != plain || !bytes.Equal(payload, incompressible) {
-		t.Errorf("what does not compress is encoded as %d, with %d bytes", encoding, len(payload))
-	}
-	empty := newCodec(true)
-	empty.encoded = 100
-	if empty.learn(nil); len(*empty.dictionaries.Load()) != 0 {
-		t.Error("a dictionary was made of nothing")
-	}
-}
-
 // BenchmarkTree measures a put of a new name within one edit, as in a snapshot, one of a known name with an edit of its
 // own, as for an event, and a get.
 func BenchmarkTree(b *testing.B) {
 	const n = 1_000_000
-	records := make([]record, n)
+	records := make([]compact.Record, n)
 	for i := range records {
-		records[i] = pack(named("", fmt.Sprintf("name-%08d", i), "", ""), nil, plain, nil)
+		records[i] = compact.Pack(named("", fmt.Sprintf("name-%08d", i), "", ""), nil, 0, nil)
 	}
 	e := editor{seed: maphash.MakeSeed()}
 	var root *node

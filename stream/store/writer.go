@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gvrwatch/gvrwatch/internal/compact"
 	"github.com/gvrwatch/gvrwatch/internal/guard"
 	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -154,31 +155,31 @@ func (w *writer) put(d *draft, ev stream.Event) error {
 	if err != nil {
 		return err
 	}
-	var before []entry
+	var before []compact.Entry
 	k := key{namespace: id.Namespace, name: id.Name}
-	if n := d.next.objects.get(k); n != nil {
-		before, _ = n.record.entries()
+	n := d.next.objects.get(k)
+	if n != nil {
+		before = n.record.Entries()
 	} else {
 		d.next.count++
 	}
-	r := w.pack(d, k, id, entries, object)
+	r := w.pack(d, k, id, entries, object, n == nil)
 	d.changed = true
 	d.next.objects = d.editor.put(d.next.objects, "", r)
 	for _, e := range before {
-		if _, still := slices.BinarySearchFunc(entries, e, entry.compare); !still {
-			d.next.indexes[e.index] = d.editor.remove(d.next.indexes[e.index], key{e.value, k.namespace, k.name})
+		if _, still := slices.BinarySearchFunc(entries, e, compact.Entry.Compare); !still {
+			d.next.indexes[e.Index] = d.editor.remove(d.next.indexes[e.Index], key{e.Value, k.namespace, k.name})
 		}
 	}
-	after, _ := r.entries()
-	for _, e := range after {
-		d.next.indexes[e.index] = d.editor.put(d.next.indexes[e.index], e.value, r)
+	for _, e := range r.Entries() {
+		d.next.indexes[e.Index] = d.editor.put(d.next.indexes[e.Index], e.Value, r)
 	}
-	w.store.codec.learn(d.next.objects)
 	return nil
 }
 
 // pack returns the record of an object. If a later run delivers an object again, that is the record which readers have.
-func (w *writer) pack(d *draft, k key, id objects.Version, entries []entry, object []byte) record {
+func (w *writer) pack(d *draft, k key, id objects.Version, entries []compact.Entry, object []byte,
+	isNew bool) compact.Record {
 	if d.held && id.ResourceVersion != "" {
 		for _, shard := range w.store.state.Load().in(d.next.namespace) {
 			if n := shard.objects.get(k); n != nil && w.isSame(n.record, id, entries, object) {
@@ -186,19 +187,16 @@ func (w *writer) pack(d *draft, k key, id objects.Version, entries []entry, obje
 			}
 		}
 	}
-	encoding, payload := w.store.codec.encode(object)
-	return pack(id, entries, encoding, payload)
+	encoding, payload := w.store.codec.Encode(object, isNew)
+	return compact.Pack(id, entries, encoding, payload)
 }
 
 // isSame reports whether a record has all this.
-func (w *writer) isSame(r record, id objects.Version, entries []entry, object []byte) (same bool) {
-	if before, _ := r.identity(); before != id {
+func (w *writer) isSame(r compact.Record, id objects.Version, entries []compact.Entry, object []byte) (same bool) {
+	if r.Identity() != id || !slices.Equal(r.Entries(), entries) {
 		return false
 	}
-	if before, _ := r.entries(); !slices.Equal(before, entries) {
-		return false
-	}
-	_ = w.store.codec.with(r, func(json []byte) error {
+	_ = w.store.codec.With(r, func(json []byte) error {
 		same = bytes.Equal(json, object)
 		return nil
 	})
@@ -215,26 +213,26 @@ func (w *writer) remove(d *draft, ev stream.Event) {
 		return
 	}
 	d.changed = true
-	entries, _ := n.record.entries()
+	entries := n.record.Entries()
 	for _, e := range entries {
-		d.next.indexes[e.index] = d.editor.remove(d.next.indexes[e.index], key{e.value, k.namespace, k.name})
+		d.next.indexes[e.Index] = d.editor.remove(d.next.indexes[e.Index], key{e.Value, k.namespace, k.name})
 	}
 	d.next.objects = d.editor.remove(d.next.objects, k)
 	d.next.count--
 }
 
 // entriesOf returns the values of all indexes for the object of an event.
-func (w *writer) entriesOf(ev stream.Event, id objects.Version) (entries []entry, err error) {
+func (w *writer) entriesOf(ev stream.Event, id objects.Version) (entries []compact.Entry, err error) {
 	for i := range w.store.indexes {
 		values, err := w.call(i, ev, id)
 		if err != nil {
 			return nil, err
 		}
 		for _, v := range values {
-			entries = append(entries, entry{i, v})
+			entries = append(entries, compact.Entry{Index: i, Value: v})
 		}
 	}
-	slices.SortFunc(entries, entry.compare)
+	slices.SortFunc(entries, compact.Entry.Compare)
 	return slices.Compact(entries), nil
 }
 
@@ -258,6 +256,10 @@ func jsonOf(ev stream.Event) ([]byte, error) {
 	if ev.JSON != nil {
 		return ev.JSON, nil
 	}
+	if text, err := compact.AppendJSON(nil, ev.Object.Object); err == nil {
+		return text, nil
+	}
+	// A Transform may make objects of more types than JSON has.
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

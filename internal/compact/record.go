@@ -1,31 +1,32 @@
-package store
+package compact
 
 import (
 	"cmp"
 	"encoding/binary"
 	"strings"
 
-	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 )
 
-// record is an object, packed into one block of memory. Each of these is preceded by its length: namespace, name, uid,
+// Record is an object, packed into one block of memory. Each of these is preceded by its length: namespace, name, uid,
 // resourceVersion, and the values of all indexes, each with the number of its index. Then follows a byte that says how
-// the JSON is encoded, and the JSON. The record of no object is empty.
-type record string
+// the text is encoded, and the text. The Record of no object is empty.
+type Record string
 
-// entry is a value of an index.
-type entry struct {
-	index int
-	value string
+// Entry is a value of an index.
+type Entry struct {
+	Index int
+	Value string
 }
 
-func (e entry) compare(other entry) int {
-	return cmp.Or(cmp.Compare(e.index, other.index), strings.Compare(e.value, other.value))
+func (e Entry) Compare(other Entry) int {
+	return cmp.Or(cmp.Compare(e.Index, other.Index), strings.Compare(e.Value, other.Value))
 }
 
-// pack returns a record. Encoding is that of the payload.
-func pack(id objects.Version, entries []entry, encoding byte, payload []byte) record {
+// Pack returns a Record. Encoding is that of the payload.
+func Pack(id objects.Version, entries []Entry, encoding byte, payload []byte) Record {
 	texts := [...]string{id.Namespace, id.Name, string(id.UID), id.ResourceVersion}
 	var length [binary.MaxVarintLen64]byte
 	size := func(n int) int { return binary.PutUvarint(length[:], uint64(n)) }
@@ -34,7 +35,7 @@ func pack(id objects.Version, entries []entry, encoding byte, payload []byte) re
 		total += size(len(t)) + len(t)
 	}
 	for _, e := range entries {
-		total += size(e.index) + size(len(e.value)) + len(e.value)
+		total += size(e.Index) + size(len(e.Value)) + len(e.Value)
 	}
 	var b strings.Builder
 	b.Grow(total)
@@ -45,17 +46,17 @@ func pack(id objects.Version, entries []entry, encoding byte, payload []byte) re
 	}
 	number(len(entries))
 	for _, e := range entries {
-		number(e.index)
-		number(len(e.value))
-		b.WriteString(e.value)
+		number(e.Index)
+		number(len(e.Value))
+		b.WriteString(e.Value)
 	}
 	b.WriteByte(encoding)
 	b.Write(payload)
-	return record(b.String())
+	return Record(b.String())
 }
 
 // number returns the number that r begins with, and the rest.
-func (r record) number() (int, record) {
+func (r Record) number() (int, Record) {
 	n := 0
 	for i := range len(r) {
 		n |= int(r[i]&0x7f) << (7 * i)
@@ -67,20 +68,26 @@ func (r record) number() (int, record) {
 }
 
 // text returns the text that r begins with, after its length, and the rest.
-func (r record) text() (string, record) {
+func (r Record) text() (string, Record) {
 	n, rest := r.number()
 	return string(rest[:n]), rest[n:]
 }
 
-// name returns the namespace and the name.
-func (r record) name() (namespace, name string) {
+// Name returns the namespace and the name.
+func (r Record) Name() (namespace, name string) {
 	namespace, r = r.text()
 	name, _ = r.text()
 	return namespace, name
 }
 
+// Identity returns the identity.
+func (r Record) Identity() objects.Version {
+	id, _ := r.identity()
+	return id
+}
+
 // identity returns the identity, and what follows it.
-func (r record) identity() (id objects.Version, rest record) {
+func (r Record) identity() (id objects.Version, rest Record) {
 	var uid string
 	id.Namespace, r = r.text()
 	id.Name, r = r.text()
@@ -90,22 +97,23 @@ func (r record) identity() (id objects.Version, rest record) {
 	return id, r
 }
 
-// entries returns the values of the indexes, which share the memory of r, and what follows them.
-func (r record) entries() (entries []entry, rest record) {
+// Entries returns the values of the indexes, which share the memory of r.
+func (r Record) Entries() []Entry {
 	_, r = r.identity()
 	n, r := r.number()
-	if n > 0 {
-		entries = make([]entry, n)
+	if n == 0 {
+		return nil
 	}
+	entries := make([]Entry, n)
 	for i := range entries {
-		entries[i].index, r = r.number()
-		entries[i].value, r = r.text()
+		entries[i].Index, r = r.number()
+		entries[i].Value, r = r.text()
 	}
-	return entries, r
+	return entries
 }
 
-// payload returns the encoding of the JSON, and the JSON in that.
-func (r record) payload() (encoding byte, payload string) {
+// Payload returns the encoding of the text, and the text in that.
+func (r Record) Payload() (encoding byte, payload string) {
 	_, r = r.identity()
 	n, r := r.number()
 	for range n {

@@ -1,0 +1,81 @@
+package informer
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// NewCompact returns client-go's informer with a store that keeps each object packed: encoded, as protobuf if its type
+// has that, else as JSON, and compressed. It fits the hook of controller-runtime, whose cache then takes a fraction of
+// the memory:
+//
+//	cache.Options{NewInformer: informer.NewCompact}
+//
+// An object is packed after the transform, once, and unpacked each time it is read: as the type that it had, and equal
+// to what it was by equality.Semantic.DeepEqual of k8s.io/apimachinery (nil and empty may take each other's place in
+// typed objects). What is read from the store belongs to the caller, who may change it. Handlers share what they
+// receive, and must not change it, as with any informer; but the store never sees it if they do.
+//
+// An object that cannot be packed is kept as it is: if it is not a runtime.Object, if it has values that JSON does not
+// keep, or if one of the first 16 of its type is not the same after it was packed and unpacked.
+//
+// Each read decodes, which takes about as long as a deep copy or two. That is slow for programs that List everything
+// often: see docs/operations.md.
+func NewCompact(lw cache.ListerWatcher, example runtime.Object, resync time.Duration,
+	indexers cache.Indexers) cache.SharedIndexInformer {
+	return newCompact(indexers, func(packed cache.Indexers) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(lw, example, resync, packed)
+	})
+}
+
+// newCompact makes an informer, with indexers for packed objects, and hides that its objects are packed.
+func newCompact(indexers cache.Indexers, client func(cache.Indexers) cache.SharedIndexInformer) *compactInformer {
+	p := newPacker()
+	i := &compactInformer{SharedIndexInformer: client(p.indexers(indexers)), packer: p}
+	p.store = i.SharedIndexInformer.GetStore()
+	p.added(indexers)
+	_ = i.SetTransform(nil) // it fails only once the informer has started
+	return i
+}
+
+// compactInformer shows the packed objects of another informer as what they were.
+type compactInformer struct {
+	cache.SharedIndexInformer
+	packer *packer
+}
+
+// SetTransform sets a function that is called before an object is packed.
+func (i *compactInformer) SetTransform(f cache.TransformFunc) error {
+	if err := i.SharedIndexInformer.SetTransform(i.packer.transformed); err != nil {
+		return err
+	}
+	i.packer.setTransform(f)
+	return nil
+}
+
+func (i *compactInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration,
+	error) {
+	return i.SharedIndexInformer.AddEventHandler(i.packer.handler(h))
+}
+
+func (i *compactInformer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler,
+	resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(i.packer.handler(h), resync)
+}
+
+func (i *compactInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler,
+	o cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandlerWithOptions(i.packer.handler(h), o)
+}
+
+func (i *compactInformer) AddIndexers(added cache.Indexers) error {
+	return i.packer.addIndexers(added, i.SharedIndexInformer.AddIndexers)
+}
+
+func (i *compactInformer) GetStore() cache.Store { return i.GetIndexer() }
+
+func (i *compactInformer) GetIndexer() cache.Indexer {
+	return &compactIndexer{i.SharedIndexInformer.GetIndexer(), i.packer}
+}
