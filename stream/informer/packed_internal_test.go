@@ -1,0 +1,239 @@
+package informer
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gvrwatch/gvrwatch/internal/testing/decodetest"
+	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
+)
+
+// newTestPacker returns a packer of an informer with these indexers.
+func newTestPacker(indexers cache.Indexers) *packer {
+	return newCompact(indexers, func(i cache.Indexers) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, i)
+	}).packer
+}
+
+// widget is a custom resource with a Go type: it has JSON only.
+type widget struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Size   *int64                  `json:"size,omitempty"`
+		Parts  []corev1.ContainerPort  `json:"parts,omitempty"`
+		Raw    runtime.RawExtension    `json:"raw,omitzero"`
+		Values map[string]*metav1.Time `json:"values,omitempty"`
+	} `json:"spec"`
+}
+
+func (w *widget) DeepCopyObject() runtime.Object { c := *w; return &c }
+
+// TestPackedIsTheSame packs random objects of each kind of type.
+func TestPackedIsTheSame(t *testing.T) {
+	seedtest.Default(4).Run(t, func(t *testing.T, seed uint64) {
+		fill := fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(int64(seed)), scheme.Codecs).NilChance(0.3).
+			NumElements(0, 3).MaxDepth(12)
+		for _, c := range []struct {
+			why      string
+			of       runtime.Object
+			encoding encoding
+		}{
+			{"a built-in type", &corev1.Pod{}, asProtobuf{}},
+			{"a built-in type of another group", &appsv1.Deployment{}, asProtobuf{}},
+			{"a cluster-scoped type", &corev1.Node{}, asProtobuf{}},
+			{"a type with bytes", &corev1.Secret{}, asProtobuf{}},
+			{"metadata", &metav1.PartialObjectMetadata{}, asProtobuf{}},
+			{"a custom resource with a Go type", &widget{}, asJSON{}},
+			{"a custom resource without one", &unstructured.Unstructured{}, asUnstructured{}},
+		} {
+			p := newTestPacker(nil)
+			for range 2 * mustCheck {
+				want := random(t, c.of, fill.Fill)
+				before := want.DeepCopyObject()
+				r, isPacked := p.pack(want).(*packed)
+				if !isPacked {
+					t.Fatalf("%s: is not packed", c.why)
+				}
+				if got := r.format.encoding; reflect.TypeOf(got) != reflect.TypeOf(c.encoding) {
+					t.Fatalf("%s: is packed by %T, want %T", c.why, got, c.encoding)
+				}
+				got, err := unpack(r)
+				if err != nil || !equality.Semantic.DeepEqual(want, got) {
+					t.Fatalf("%s: %v (-want +got):\n%s", c.why, err, cmp.Diff(want, got))
+				}
+				if !equality.Semantic.DeepEqual(want, before) {
+					t.Errorf("%s: packing has changed the object", c.why)
+				}
+				key, _ := cache.MetaNamespaceKeyFunc(want)
+				if k, err := cache.MetaNamespaceKeyFunc(r); err != nil || k != key {
+					t.Errorf("%s: the key is %q, want %q", c.why, k, key)
+				}
+			}
+		}
+	})
+}
+
+// random returns an object as a server may send it: what JSON does not keep is not in it.
+func random(t *testing.T, like runtime.Object, fill func(any)) runtime.Object {
+	t.Helper()
+	source, isUnstructured := runtime.Object(&corev1.Pod{}), false
+	if _, isUnstructured = like.(*unstructured.Unstructured); !isUnstructured {
+		source = like.DeepCopyObject()
+	}
+	fill(source)
+	text, err := json.Marshal(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := reflect.New(reflect.TypeOf(like).Elem()).Interface().(runtime.Object)
+	if isUnstructured {
+		var content map[string]any
+		if err := json.Unmarshal(text, &content); err != nil {
+			t.Fatal(err)
+		}
+		content["kind"], content["apiVersion"], content["float"] = "Widget", "example.com/v1", 3.0
+		o.(*unstructured.Unstructured).Object = content
+		return o
+	}
+	if err := json.Unmarshal(text, o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestPackedUnstructured packs what is unusual. The difference between integers and floats remains.
+func TestPackedUnstructured(t *testing.T) {
+	p := newTestPacker(nil)
+	for _, c := range decodetest.Objects() {
+		var u unstructured.Unstructured
+		if err := json.Unmarshal([]byte(c.Text), &u.Object); err != nil || u.Object == nil {
+			continue
+		}
+		got, err := unpack(p.pack(&u))
+		if err != nil || !reflect.DeepEqual(got.(*unstructured.Unstructured).Object, u.Object) {
+			t.Errorf("%s: got %.300v, %v", c.Why, got, err)
+		}
+	}
+}
+
+// borrowed has the protobuf methods of its TypeMeta, which lose everything else.
+type borrowed struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        metav1.ObjectMeta `json:"metadata"`
+}
+
+func (b *borrowed) DeepCopyObject() runtime.Object { c := *b; return &c }
+func (b *borrowed) GetObjectMeta() metav1.Object   { return &b.Metadata }
+
+// secretive has fields that JSON does not have.
+type secretive struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Hidden            string `json:"-"`
+	private           string
+}
+
+func (s *secretive) DeepCopyObject() runtime.Object { c := *s; return &c }
+
+// forgetful has protobuf that loses the name, and JSON that does not.
+type forgetful struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+}
+
+func (f *forgetful) DeepCopyObject() runtime.Object                 { c := *f; return &c }
+func (f *forgetful) Size() int                                      { return 0 }
+func (f *forgetful) MarshalToSizedBuffer([]byte) (n int, err error) { return 0, nil }
+func (f *forgetful) Unmarshal([]byte) error                         { return nil }
+
+// broken has JSON that fails.
+type broken struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+}
+
+func (b *broken) DeepCopyObject() runtime.Object { c := *b; return &c }
+func (b *broken) MarshalJSON() ([]byte, error)   { return nil, errors.New("no JSON") }
+
+// byValue is an object that is no pointer.
+type byValue struct{ *widget }
+
+// TestUnusualTypes: an object is packed so that it remains the same, or not at all.
+func TestUnusualTypes(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: "a", Name: "b", ResourceVersion: "1"}
+	var none *corev1.Pod
+	for _, c := range []struct {
+		why  string
+		obj  any
+		want encoding // nil: it is kept as it is
+	}{
+		{"protobuf of an embedded type", &borrowed{Metadata: meta}, asJSON{}},
+		{"protobuf that loses fields", &forgetful{ObjectMeta: meta}, asJSON{}},
+		{"a field that JSON does not have", &secretive{ObjectMeta: meta, Hidden: "x"}, nil},
+		{"an unexported field", &secretive{ObjectMeta: meta, private: "x"}, nil},
+		{"JSON that fails", &broken{ObjectMeta: meta}, nil},
+		{"what a transform made is no object", "text", nil},
+		{"nor is this", &meta, nil},
+		{"nothing", nil, nil},
+		{"a nil pointer", none, nil},
+		{"an object without metadata", &metav1.Status{}, nil},
+		{"an object that is no pointer", byValue{&widget{ObjectMeta: meta}}, nil},
+		{"no content", &unstructured.Unstructured{}, nil},
+		{"content that JSON does not have", &unstructured.Unstructured{Object: map[string]any{"a": 1}}, nil},
+		{"a deleted object without a state", cache.DeletedFinalStateUnknown{Key: "a/b"}, nil},
+	} {
+		p := newTestPacker(nil)
+		for range 2 { // the second time the format is known
+			got := p.pack(c.obj)
+			r, isPacked := got.(*packed)
+			if isPacked && c.want != nil && reflect.TypeOf(r.format.encoding) == reflect.TypeOf(c.want) {
+				if o, err := unpack(r); err != nil || !equality.Semantic.DeepEqual(o, c.obj) {
+					t.Errorf("%s: got %v, %v", c.why, o, err)
+				}
+			} else if isPacked || c.want != nil || !reflect.DeepEqual(got, c.obj) {
+				t.Errorf("%s: got %#v, want %T", c.why, got, c.want)
+			}
+		}
+	}
+}
+
+// TestOneUnpackableObject: an object that cannot be encoded does not keep others of its type from being packed.
+func TestOneUnpackableObject(t *testing.T) {
+	p := newTestPacker(nil)
+	bad := &unstructured.Unstructured{Object: map[string]any{"spec": []string{"x"}}}
+	good := &unstructured.Unstructured{Object: map[string]any{"spec": "x"}}
+	if _, isPacked := p.pack(bad).(*packed); isPacked {
+		t.Error("packed what JSON does not have")
+	}
+	if _, isPacked := p.pack(good).(*packed); !isPacked {
+		t.Error("packed nothing after an object that cannot be")
+	}
+}
+
+// TestPackedSaysNothing: a packed object in a log is a name.
+func TestPackedSaysNothing(t *testing.T) {
+	p := newTestPacker(nil)
+	r := p.pack(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"},
+		Data: map[string][]byte{"password": []byte("hunter2")}})
+	err := cache.KeyError{Obj: r, Err: errors.New("x")}
+	if text := err.Error(); strings.Contains(text, "hunter2") || !strings.Contains(text, "a/b") {
+		t.Error(text)
+	}
+}
