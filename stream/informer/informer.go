@@ -101,9 +101,9 @@ func (s *states) deleting(o *unstructured.Unstructured, inferred bool) {
 // errNeverHad is logged by client-go, which then drops the deletion.
 var errNeverHad = errors.New("informer: the deleted object was never stored, because the transform failed for it")
 
-// transformed returns what enters the queue instead of obj: for an inferred DELETED the last state, for an item of a list
-// its state, else what the informer's transform makes of obj. If the transform fails, obj is not queued, but a DELETED
-// is, with the last state.
+// transformed returns what enters the queue instead of obj: for an inferred DELETED the last state, for an item of a
+// list its state, else what the informer's transform makes of obj. If the transform fails, obj is not queued, but a
+// DELETED is, with the last state.
 func (s *states) transformed(obj any) (any, error) {
 	if i, ok := obj.(*item); ok {
 		return i.state, nil
