@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -74,7 +73,7 @@ func (l *list) collect(kind stream.Type, o *unstructured.Unstructured) {
 		return
 	}
 	if i.state, i.err = l.states.stateOf(o); i.err != nil {
-		i.err = fmt.Errorf("informer: the transform failed for %s: %w", strings.Clone(i.name.String()), i.err)
+		i.err = fmt.Errorf("informer: the transform failed for %s: %w", i.name, i.err)
 	}
 	i.name = types.NamespacedName{} // it would keep the text of the object in memory
 	if m, err := meta.Accessor(i.state); err == nil {
@@ -85,7 +84,7 @@ func (l *list) collect(kind stream.Type, o *unstructured.Unstructured) {
 // complete makes the list from what has been collected. It returns an error of the transform.
 func (l *list) complete(rv string) error {
 	items := slices.SortedFunc(maps.Values(l.objects), func(a, b *item) int {
-		return cmp.Or(strings.Compare(a.name.Namespace, b.name.Namespace), strings.Compare(a.name.Name, b.name.Name))
+		return cmp.Or(cmp.Compare(a.name.Namespace, b.name.Namespace), cmp.Compare(a.name.Name, b.name.Name))
 	})
 	if l.states == nil {
 		l.items = l.unstructured(items, rv)
