@@ -15,6 +15,9 @@
 //   - If a type goes away, OnDelete is called for each object whose deletion the server reports. The Stream waits, and
 //     when the type returns, OnDelete is called for the rest, and OnAdd for its objects. The informer does not end, and
 //     no error handler is called.
+//   - The transform is called once for each object that arrives, for one object at a time, and not for inferred
+//     deletions. It is called for the objects of a list, too, as they arrive: so the list takes the memory of what it
+//     returns. If it fails for one of them, the list fails as a whole, and nothing of it is stored.
 //
 // # Promises of watches and informers
 //

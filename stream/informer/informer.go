@@ -56,9 +56,8 @@ type informer struct {
 	ran    atomic.Bool
 }
 
-// SetTransform sets a function that is called once for each object, except those of inferred deletions, and for one
-// object at a time. It is called for an object of a list as soon as that has arrived, so that a list that is being read
-// takes the memory of what f returns.
+// SetTransform sets a function that is called once for each object, except those of inferred deletions. See the
+// package's comment.
 func (i *informer) SetTransform(f cache.TransformFunc) error {
 	if err := i.SharedIndexInformer.SetTransform(i.source.states.transformed); err != nil {
 		return err

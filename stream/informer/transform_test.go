@@ -53,7 +53,7 @@ func (t *texts) alive() (n int) {
 // With a transform that strips objects, whole ones are in memory only on their way, a few at a time, while a list is
 // read, too.
 func TestStrippedObjectsLeaveMemory(t *testing.T) {
-	const objects, most = 1000, 20
+	const objects, most = 500, 20
 	for _, tt := range []struct {
 		why      string
 		requests stream.Requests
@@ -71,7 +71,7 @@ func TestStrippedObjectsLeaveMemory(t *testing.T) {
 			}
 			r := startStripping(t, s, func(o *unstructured.Unstructured) {
 				whole.add(o)
-				if len(whole)%200 == 0 {
+				if len(whole)%100 == 0 {
 					mostAlive = max(mostAlive, whole.alive())
 				}
 			})
