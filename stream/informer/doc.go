@@ -16,8 +16,8 @@
 //     when the type returns, OnDelete is called for the rest, and OnAdd for its objects. The informer does not end, and
 //     no error handler is called.
 //   - The transform is called once for each object that arrives, for one object at a time, and not for inferred
-//     deletions. It is called for the objects of a list, too, as they arrive: so the list takes the memory of what it
-//     returns. If it fails for one of them, the list fails as a whole, and nothing of it is stored.
+//     deletions. While a list is read, each of its objects is transformed as it arrives, so that only a few whole
+//     objects are in memory. If the transform fails for one of them, nothing of the list is stored.
 //
 // # Promises of watches and informers
 //
