@@ -15,6 +15,9 @@
 //   - If a type goes away, OnDelete is called for each object whose deletion the server reports. The Stream waits, and
 //     when the type returns, OnDelete is called for the rest, and OnAdd for its objects. The informer does not end, and
 //     no error handler is called.
+//   - The transform is called once for each object that arrives, for one object at a time, and not for inferred
+//     deletions. While a list is read, each of its objects is transformed as it arrives, so that only a few whole
+//     objects are in memory. If the transform fails for one of them, nothing of the list is stored.
 //
 // # Promises of watches and informers
 //

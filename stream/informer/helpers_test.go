@@ -12,7 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
@@ -90,7 +89,7 @@ func (h *handler) line(verb string, obj any) {
 	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		verb, obj = verb+" unknown", d.Obj
 	}
-	o := obj.(*unstructured.Unstructured)
+	o := obj.(metav1.Object)
 	if h.names == nil {
 		h.names, h.counts = map[string]string{}, map[string]int{}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -35,7 +34,7 @@ func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions
 	}
 	l := NewListerWatcher(s)
 	o.ObjectDescription = cmp.Or(o.ObjectDescription, s.Resource().String())
-	l.states = &states{objects: map[types.UID]any{}, deleted: map[*unstructured.Unstructured]bool{}}
+	l.states = &states{objects: map[identity]any{}, deleted: map[*unstructured.Unstructured]bool{}}
 	client := cache.NewSharedIndexInformerWithOptions(informerSource{l}, &unstructured.Unstructured{}, o)
 	_ = client.SetTransform(l.states.transformed) // it fails only once the informer has started
 	return &informer{SharedIndexInformer: client, source: l}, nil
@@ -57,7 +56,8 @@ type informer struct {
 	ran    atomic.Bool
 }
 
-// SetTransform sets a function that is called once for each object, except those of inferred deletions.
+// SetTransform sets a function that is called once for each object, except those of inferred deletions. See the
+// package's comment.
 func (i *informer) SetTransform(f cache.TransformFunc) error {
 	if err := i.SharedIndexInformer.SetTransform(i.source.states.transformed); err != nil {
 		return err
@@ -82,13 +82,12 @@ func (i *informer) RunWithContext(ctx context.Context) {
 
 // states holds the last state of each object that has entered the informer's queue: the pointers that the indexer has,
 // or will have. client-go calls transformed, its TransformFunc, for each object that enters the queue, in the goroutine
-// of the reflector.
+// of the reflector. The objects of a list have been transformed before, one by one as they arrived.
 type states struct {
 	mu        sync.Mutex
 	transform cache.TransformFunc // may be nil
-	objects   map[types.UID]any
+	objects   map[identity]any
 	deleted   map[*unstructured.Unstructured]bool // of DELETED events on their way to the queue: true if inferred
-	listed    map[types.UID]bool                  // by the last List, until the store has been replaced
 }
 
 // deleting announces the object of a DELETED event.
@@ -101,16 +100,20 @@ func (s *states) deleting(o *unstructured.Unstructured, inferred bool) {
 // errNeverHad is logged by client-go, which then drops the deletion.
 var errNeverHad = errors.New("informer: the deleted object was never stored, because the transform failed for it")
 
-// transformed returns what enters the queue instead of obj: for an inferred DELETED the last state, else what the
-// informer's transform makes of obj. If the transform fails, obj is not queued, but a DELETED is, with the last state.
+// transformed returns what enters the queue instead of obj: for an inferred DELETED the last state, for an item of a
+// list its state, else what the informer's transform makes of obj. If the transform fails, obj is not queued, but a
+// DELETED is, with the last state.
 func (s *states) transformed(obj any) (any, error) {
+	if i, ok := obj.(*item); ok {
+		return i.state, nil
+	}
 	o, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return obj, nil // what a reflector with this example object never hands on
 	}
-	id := identity(o)
+	id := identityOf(o)
 	s.mu.Lock()
-	transform, last := s.transform, s.objects[id]
+	last := s.objects[id]
 	inferred, isDeleted := s.deleted[o]
 	if isDeleted {
 		delete(s.deleted, o)
@@ -123,54 +126,46 @@ func (s *states) transformed(obj any) (any, error) {
 	case inferred:
 		return nil, errNeverHad
 	}
-	if transform != nil {
-		var err error
-		if obj, err = transform(obj); err != nil {
-			if isDeleted && last != nil {
-				return last, nil
-			}
-			return obj, err
-		}
-	}
-	if !isDeleted {
+	state, err := s.stateOf(o)
+	switch {
+	case err != nil && isDeleted && last != nil:
+		return last, nil
+	case err == nil && !isDeleted:
 		s.mu.Lock()
-		s.objects[id] = obj
+		s.objects[id] = state
 		s.mu.Unlock()
 	}
-	return obj, nil
+	return state, err
 }
 
-// replace prepares for a list that replaces the objects of the informer's store. It returns those to list. The others
-// are recreated: their names are known with another uid. If they were listed, handlers would receive an update.
-// Instead, the list lacks them, so that handlers receive the deletion of the old ones, and the watch adds them.
-func (s *states) replace(objects []*unstructured.Unstructured) (listed, recreated []*unstructured.Unstructured) {
+// stateOf returns what the informer's transform makes of o.
+func (s *states) stateOf(o *unstructured.Unstructured) (any, error) {
+	s.mu.Lock()
+	transform := s.transform
+	s.mu.Unlock()
+	if transform == nil {
+		return o, nil
+	}
+	return transform(o)
+}
+
+// names returns the names of the objects.
+func (s *states) names() map[types.NamespacedName]identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := make(map[types.NamespacedName]types.UID, len(s.objects))
+	names := make(map[types.NamespacedName]identity, len(s.objects))
 	for id, state := range s.objects {
 		if o, err := meta.Accessor(state); err == nil {
-			known[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}] = id
+			names[nameOf(o)] = id
 		}
 	}
-	s.listed = make(map[types.UID]bool, len(objects))
-	for _, o := range objects {
-		id, isKnown := known[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}]
-		if isKnown && id != identity(o) {
-			recreated = append(recreated, o)
-		} else {
-			listed = append(listed, o)
-			s.listed[identity(o)] = true
-		}
-	}
-	clear(s.deleted)
-	return listed, recreated
+	return names
 }
 
-// replaced forgets the objects that the last List lacked, once the list has replaced those of the store. It may fail to
-// do so, if the informer's transform fails for an object.
-func (s *states) replaced() {
+// replace makes the listed states the last ones, because the list replaces all objects of the informer's store.
+func (s *states) replace(listed map[identity]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.objects, func(id types.UID, _ any) bool { return !s.listed[id] })
-	s.listed = nil
+	s.objects = listed
+	clear(s.deleted)
 }

@@ -6,7 +6,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -15,7 +14,7 @@ import (
 
 // What is no longer needed does not stay in memory for as long as the run lasts.
 func TestNothingIsRetained(t *testing.T) {
-	s := &states{objects: map[types.UID]any{}, deleted: map[*unstructured.Unstructured]bool{}}
+	s := &states{objects: map[identity]any{}, deleted: map[*unstructured.Unstructured]bool{}}
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetUID("u")
 	for _, inferred := range []bool{false, true} {
@@ -45,7 +44,7 @@ func TestNothingIsRetained(t *testing.T) {
 	if _, err := l.List(metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if l.waiting.list.items != nil || l.waiting.list.objects != nil {
+	if l.waiting.list.items != nil || l.waiting.list.objects != nil || l.waiting.list.known != nil {
 		t.Error("the run of a List retains the list")
 	}
 }

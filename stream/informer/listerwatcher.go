@@ -9,11 +9,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -72,9 +70,7 @@ func (l *ListerWatcher) Watch(o metav1.ListOptions) (watch.Interface, error) {
 //
 // Errors: see the package's comment. A selector that is neither empty nor that of the Stream is a BadRequest.
 func (l *ListerWatcher) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	s, err := l.start(ctx, o, &session{
-		list: &list{objects: map[types.UID]*unstructured.Unstructured{}},
-	}, nil)
+	s, err := l.start(ctx, o, &session{list: newList(l.stream.Resource(), l.states)}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +137,6 @@ func (l *ListerWatcher) attach(ctx context.Context, o metav1.ListOptions) (watch
 	if s != nil && !s.stopped() && s.list.version == o.ResourceVersion && (l.timer == nil || l.timer.Stop()) {
 		l.waiting = nil
 		s.bind(ctx)
-		if l.states != nil {
-			l.states.replaced()
-		}
 		return s.watcher, nil
 	}
 	// An informer lists again instead, so that its store is compared with everything that exists.

@@ -1,18 +1,12 @@
 package informer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
-	"maps"
-	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -37,14 +31,6 @@ type session struct {
 	// They let a session end with the context of a List or Watch, too. ListerWatcher.mu guards them.
 	bind    func(context.Context) // to another context than before
 	stopped func() bool           // reports whether the session ends
-}
-
-// list is what a List returns.
-type list struct {
-	objects  map[types.UID]*unstructured.Unstructured
-	version  string
-	items    *unstructured.UnstructuredList
-	retained []*unstructured.Unstructured // for the Watch that continues the List: see states.replace
 }
 
 // begin starts the run. It is ready when the first event has arrived, or with a list SYNCED.
@@ -75,10 +61,12 @@ func (s *session) read(ctx context.Context, seq iter.Seq2[stream.Event, error]) 
 	for ev, err := range seq {
 		if err == nil && !isReady && (s.list == nil || ev.Type == stream.Synced) {
 			if s.list != nil {
-				s.complete(ev.ResourceVersion)
+				err = s.list.complete(ev.ResourceVersion)
 			}
-			isReady, s.err = true, nil
-			close(s.ready)
+			if err == nil {
+				isReady, s.err = true, nil
+				close(s.ready)
+			}
 		}
 		if err == nil {
 			err = s.handle(ctx, ev, isReady)
@@ -170,44 +158,4 @@ func (s *session) synced(ctx context.Context, rv string) error {
 		s.marker = false
 	}
 	return s.watcher.send(ctx, watch.Bookmark, b)
-}
-
-// complete makes the list from what has been collected.
-func (s *session) complete(rv string) {
-	l := s.list
-	objects := slices.SortedFunc(maps.Values(l.objects), func(a, b *unstructured.Unstructured) int {
-		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
-	})
-	l.objects, l.version = nil, rv
-	if s.states != nil {
-		objects, l.retained = s.states.replace(objects)
-	}
-	kind := s.resource.GroupVersionKind()
-	if kind.Kind == "" && len(objects) > 0 {
-		kind = objects[0].GroupVersionKind()
-	}
-	l.items = &unstructured.UnstructuredList{Items: make([]unstructured.Unstructured, len(objects))}
-	l.items.SetAPIVersion(kind.GroupVersion().String())
-	l.items.SetKind(kind.Kind + "List")
-	l.items.SetResourceVersion(rv)
-	for i, o := range objects {
-		l.items.Items[i] = *o
-	}
-}
-
-// collect applies an event of the snapshot.
-func (l *list) collect(kind stream.Type, o *unstructured.Unstructured) {
-	if kind == stream.Deleted {
-		delete(l.objects, identity(o))
-		return
-	}
-	l.objects[identity(o)] = o
-}
-
-// identity returns the uid of an object or, if it has none, as objects of client-go's fakes, its name.
-func identity(o metav1.Object) types.UID {
-	if uid := o.GetUID(); uid != "" {
-		return uid
-	}
-	return types.UID(o.GetNamespace() + "/" + o.GetName())
 }

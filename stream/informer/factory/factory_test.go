@@ -163,6 +163,11 @@ func TestFactoryOfUnservedTypes(t *testing.T) {
 			last = err
 		}
 		later, never := f.ForResource(widgets.GroupVersionResource), f.ForResource(schema.GroupVersionResource{})
+		for _, i := range []cache.SharedIndexInformer{later.Informer(), never.Informer()} {
+			if err := i.AddIndexers(cache.Indexers{"by namespace": cache.MetaNamespaceIndexFunc}); err != nil {
+				t.Error(err)
+			}
+		}
 		if err := later.Informer().SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
 			t.Fatal(err)
 		}
