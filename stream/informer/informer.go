@@ -18,26 +18,55 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
+// Option changes what NewSharedIndexInformer and package factory return.
+type Option func(*options)
+
+type options struct{ compact bool }
+
+// Compact makes an informer keep its objects packed, as [NewCompact] says.
+func Compact() Option { return func(o *options) { o.compact = true } }
+
 // NewSharedIndexInformer returns client-go's informer, fed by s. Its objects are *unstructured.Unstructured, or what
 // SetTransform makes of them. A deletion that the Stream found by comparing hands OnDelete the last state that the
 // informer delivered. If a run ends with an error, the informer reads everything again, after a wait.
 //
-// It returns an [*stream.OptionsError] if s was not made with [stream.New], or if ResyncPeriod is negative. While the
-// informer runs, s must have no other run.
-func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions) (cache.SharedIndexInformer, error) {
+// It returns an [*stream.OptionsError] if s was not made with [stream.New], if ResyncPeriod is negative, or if an Option
+// is nil. While the informer runs, s must have no other run.
+func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions,
+	opts ...Option) (cache.SharedIndexInformer, error) {
 	_, _, err := s.Watched(friend.Access{})
+	var chosen options
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, invalid.New("Option", "", "must not be nil")
+		}
+		opt(&chosen)
+	}
 	if err = cmp.Or(invalid.Negative("ResyncPeriod", o.ResyncPeriod), err); err != nil {
 		return nil, err
 	}
-	if o.Indexers == nil {
-		o.Indexers = cache.Indexers{} // AddIndexers writes to it
-	}
 	l := NewListerWatcher(s)
-	o.ObjectDescription = cmp.Or(o.ObjectDescription, s.Resource().String())
 	l.states = &states{objects: map[identity]any{}, deleted: map[*unstructured.Unstructured]bool{}}
-	client := cache.NewSharedIndexInformerWithOptions(informerSource{l}, &unstructured.Unstructured{}, o)
-	_ = client.SetTransform(l.states.transformed) // it fails only once the informer has started
-	return &informer{SharedIndexInformer: client, source: l}, nil
+	o.ObjectDescription = cmp.Or(o.ObjectDescription, s.Resource().String())
+	client := func(indexers cache.Indexers) cache.SharedIndexInformer {
+		o.Indexers = indexers
+		return cache.NewSharedIndexInformerWithOptions(informerSource{l}, &unstructured.Unstructured{}, o)
+	}
+	i := &informer{source: l}
+	if chosen.compact {
+		c := newCompact(o.Indexers, client)
+		i.SharedIndexInformer, i.setTransform = c, c.packer.setTransform
+		i.queue = c.SharedIndexInformer
+		l.states.transform = c.packer.transformed
+	} else {
+		if o.Indexers == nil {
+			o.Indexers = cache.Indexers{} // AddIndexers writes to it
+		}
+		i.SharedIndexInformer, i.setTransform = client(o.Indexers), l.states.setTransform
+		i.queue = i.SharedIndexInformer
+	}
+	_ = i.SetTransform(nil) // it fails only once the informer has started
+	return i, nil
 }
 
 // informerSource makes a reflector list and then watch. A List needs one run even if it fails, and its objects need no
@@ -52,20 +81,19 @@ func (informerSource) IsWatchListSemanticsUnSupported() bool { return true }
 // informer adds the last states and the end of the run to client-go's informer.
 type informer struct {
 	cache.SharedIndexInformer
-	source *ListerWatcher
-	ran    atomic.Bool
+	source       *ListerWatcher
+	queue        cache.SharedIndexInformer // client-go's: it transforms what enters its queue
+	setTransform func(cache.TransformFunc)
+	ran          atomic.Bool
 }
 
 // SetTransform sets a function that is called once for each object, except those of inferred deletions. See the
 // package's comment.
 func (i *informer) SetTransform(f cache.TransformFunc) error {
-	if err := i.SharedIndexInformer.SetTransform(i.source.states.transformed); err != nil {
+	if err := i.queue.SetTransform(i.source.states.transformed); err != nil {
 		return err
 	}
-	s := i.source.states
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.transform = f
+	i.setTransform(f)
 	return nil
 }
 
@@ -88,6 +116,12 @@ type states struct {
 	transform cache.TransformFunc // may be nil
 	objects   map[identity]any
 	deleted   map[*unstructured.Unstructured]bool // of DELETED events on their way to the queue: true if inferred
+}
+
+func (s *states) setTransform(f cache.TransformFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.transform = f
 }
 
 // deleting announces the object of a DELETED event.

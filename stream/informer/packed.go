@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/tools/cache"
 
@@ -25,7 +26,8 @@ import (
 // packed is an object in the store and in the queue of a compact informer. It never changes.
 //
 // It has what client-go asks of objects: namespace and name for the key, and the resourceVersion. It is a
-// runtime.Object that copies itself, so that client-go's mutation detector, which copies those, keeps no copy.
+// runtime.Object whose copy is itself, for two detectors of client-go's: that of mutations copies each object, and that
+// of inconsistent lists compares what a second list has, by uid.
 type packed struct {
 	record compact.Record
 	format *format
@@ -33,7 +35,8 @@ type packed struct {
 
 func (p *packed) GetObjectMeta() metav1.Object {
 	id := p.record.Identity()
-	return &metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, ResourceVersion: id.ResourceVersion}
+	return &metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, ResourceVersion: id.ResourceVersion,
+		UID: types.UID(p.key())} // none is packed, and names are as good for the order
 }
 
 func (p *packed) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }

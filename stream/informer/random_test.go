@@ -53,9 +53,13 @@ func runRandom(t *testing.T, seed uint64) {
 			t.Fatal(err)
 		}
 	}
+	var opts []informer.Option
+	if s.Chance(50) {
+		opts = append(opts, informer.Compact())
+	}
 	i, err := informer.NewSharedIndexInformer(newStream(t, s.Server, &options), cache.SharedIndexInformerOptions{
 		ResyncPeriod: bubbles.NoResync,
-	})
+	}, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,18 +28,19 @@ var anyResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 // New returns a factory of informers with the semantics of client-go's, each fed by a Stream of its own. resync is the
 // default resync period; zero means none. opts are the Options of all Streams and may be nil: what WithTweakListOptions
 // and a namespace do for client-go's factory, Namespaces and the selectors do here. Create c with stream.NewClient.
+// The informers have the Options of: informer.Compact() keeps their objects packed.
 //
 // ForResource makes no request and returns an informer for any name. If stream.New refuses the resource, the
 // informer never syncs, and its WatchErrorHandler receives the error. The informer of a type
 // that the server does not serve syncs once it does, with client-go's waits of up to a minute.
 //
-// New returns an [*stream.OptionsError] if c is nil, if resync is negative, or if opts are invalid.
-func New(c dynamic.Interface, resync time.Duration,
-	opts *stream.Options) (dynamicinformer.DynamicSharedInformerFactory, error) {
+// New returns an [*stream.OptionsError] if c is nil, if resync is negative, or if an option is invalid.
+func New(c dynamic.Interface, resync time.Duration, opts *stream.Options,
+	of ...informer.Option) (dynamicinformer.DynamicSharedInformerFactory, error) {
 	if err := invalid.Negative("resync", resync); err != nil {
 		return nil, err
 	}
-	f := &factory{client: c, resync: resync, informers: map[schema.GroupVersionResource]*resourceInformer{}}
+	f := &factory{client: c, resync: resync, of: slices.Clone(of), informers: map[schema.GroupVersionResource]*resourceInformer{}}
 	if opts != nil {
 		f.options = *opts
 		f.options.Namespaces = slices.Clone(opts.Namespaces)
@@ -55,6 +56,7 @@ type factory struct {
 	client  dynamic.Interface
 	resync  time.Duration
 	options stream.Options
+	of      []informer.Option
 	running sync.WaitGroup // counts the informers that run
 
 	mu           sync.Mutex
@@ -100,7 +102,7 @@ func (f *factory) newInformer(r schema.GroupVersionResource) (cache.SharedIndexI
 	if err != nil {
 		return nil, err
 	}
-	return informer.NewSharedIndexInformer(s, f.informerOptions(r))
+	return informer.NewSharedIndexInformer(s, f.informerOptions(r), f.of...)
 }
 
 func (f *factory) informerOptions(r schema.GroupVersionResource) cache.SharedIndexInformerOptions {
