@@ -72,6 +72,9 @@ func runRandom(t *testing.T, seed uint64) {
 	if err := i.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { s.Note("error: %v", err) }); err != nil {
 		t.Fatal(err)
 	}
+	if s.Chance(30) {
+		_ = i.SetTransform(func(o any) (any, error) { return o.(*unstructured.Unstructured).DeepCopy(), nil })
+	}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { defer close(done); i.Run(stop) }()
 	for range 3 + s.IntN(10) {
