@@ -125,7 +125,9 @@ func equal(want, got any) bool { return equality.Semantic.DeepEqual(want, got) }
 
 // byName sorts objects.
 func byName(found []any) []any {
-	slices.SortFunc(found, func(x, y any) int { return cmp.Compare(nameOf(x.(client.Object)), nameOf(y.(client.Object))) })
+	slices.SortFunc(found, func(x, y any) int {
+		return cmp.Compare(nameOf(x.(client.Object)), nameOf(y.(client.Object)))
+	})
 	return found
 }
 

@@ -64,12 +64,13 @@ func eventRows() []row {
 			p.both(func(s *side) { removed[s] = s.watch("removed"); s.watch("stays") })
 			p.start()
 			p.called("removed", "a/one", "added*")
-			p.same("removal", func(s *side) any { return errorText(s.informer().RemoveEventHandler(removed[s])) })
+			remove := func(s *side) any { return errorText(s.informer().RemoveEventHandler(removed[s])) }
+			p.same("removal", remove)
 			p.put("a/one", "size=2")
 			p.delete("a/one")
 			p.called("stays", "a/one", "added* updated deleted")
 			p.called("removed", "a/one", "added*")
-			p.same("a second removal", func(s *side) any { return errorText(s.informer().RemoveEventHandler(removed[s])) })
+			p.same("a second removal", remove)
 		}},
 		{why: "handlers with options", do: func(p *pair) {
 			five(p)

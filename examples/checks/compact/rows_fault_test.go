@@ -46,7 +46,9 @@ func faultRows() []row {
 			p.called("h", "a/one", "added* updated")
 			p.called("h", "b/new", "added")
 			p.both(func(s *side) {
-				s.await("b/one is the new one", func() bool { return s.get("b/one").Objects[0].GetLabels()["size"] == "4" })
+				s.await("b/one is the new one", func() bool {
+					return s.get("b/one").Objects[0].GetLabels()["size"] == "4"
+				})
 			})
 			p.called("h", "b/one", "added* updated")
 			p.find("a/one b/new b/one b/three c/four")

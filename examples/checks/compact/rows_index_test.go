@@ -88,7 +88,9 @@ func indexRows() []row {
 			p.put("c/four", "size=one")
 			p.find("a/one b/one c/four", client.MatchingFields{"size": "one"})
 		}},
-		{why: "an index of what a transform has left", configure: func(_ kind, o *cache.Options) { o.DefaultTransform = mark },
+		{
+			why:       "an index of what a transform has left",
+			configure: func(_ kind, o *cache.Options) { o.DefaultTransform = mark },
 			do: func(p *pair) {
 				five(p)
 				p.both(func(s *side) {
@@ -103,7 +105,8 @@ func indexRows() []row {
 				p.find("a/one b/one", client.MatchingFields{"mark": "one"})
 				p.put("a/two", "size=one")
 				p.find("a/one a/two b/one", client.MatchingFields{"mark": "one"})
-			}},
+			},
+		},
 		{why: "an index that exists already is refused", do: func(p *pair) {
 			five(p)
 			p.both((*side).index)
@@ -130,7 +133,8 @@ func indexRows() []row {
 				store := s.informer().(toolscache.SharedIndexInformer).GetIndexer()
 				three, err := store.ByIndex("length", "3")
 				keys, keysErr := store.IndexKeys("length", "5")
-				return []any{byName(three), err, keys, keysErr, sorted(store.ListIndexFuncValues("length")), len(store.GetIndexers())}
+				values := sorted(store.ListIndexFuncValues("length"))
+				return []any{byName(three), err, keys, keysErr, values, len(store.GetIndexers())}
 			}
 			p.same("by length", byLength)
 			p.put("a/two", "size=three")

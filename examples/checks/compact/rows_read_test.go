@@ -77,7 +77,9 @@ func readRows() []row {
 			p.put("a/held", "size=1", "finalizer=example.com/hold")
 			p.server.delete(p.resource, "a/held")
 			p.both(func(s *side) {
-				s.await("a/held is marked", func() bool { return s.get("a/held").Objects[0].GetDeletionTimestamp() != nil })
+				s.await("a/held is marked", func() bool {
+					return s.get("a/held").Objects[0].GetDeletionTimestamp() != nil
+				})
 			})
 			p.get("a/held", true)
 			p.server.put(p.resource, "a/held", "size=1")
@@ -86,7 +88,8 @@ func readRows() []row {
 		}},
 		{why: "a thousand objects, more than a dictionary is made of", do: func(p *pair) {
 			for i := range 1000 {
-				p.server.put(p.resource, fmt.Sprintf("n%d/o%d", i%7, i), fmt.Sprint("size=", i), fmt.Sprint("team=", i%3))
+				name := fmt.Sprintf("n%d/o%d", i%7, i)
+				p.server.put(p.resource, name, fmt.Sprint("size=", i), fmt.Sprint("team=", i%3))
 			}
 			p.start()
 			all := p.same("List of all", func(s *side) any { return s.find() }).(answer)
