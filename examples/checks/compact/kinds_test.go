@@ -3,6 +3,7 @@ package compact
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -151,7 +152,7 @@ func (w *Widget) DeepCopyObject() runtime.Object {
 	}
 	out.Seen = w.Seen.DeepCopy()
 	out.Extra = *w.Extra.DeepCopy()
-	out.Status.Names = append([]string(nil), w.Status.Names...)
+	out.Status.Names = slices.Clone(w.Status.Names)
 	return &out
 }
 

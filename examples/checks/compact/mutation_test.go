@@ -112,7 +112,7 @@ type sameOld struct{ handler }
 
 func (h sameOld) OnUpdate(_, o any) { h.handler.OnUpdate(o, o) }
 
-// noDeletion is a handler that nobody tells of deletions.
+// noDeletion is a handler that gets no deletions.
 type noDeletion struct{ handler }
 
 func (noDeletion) OnDelete(any) {}

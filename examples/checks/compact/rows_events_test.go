@@ -173,7 +173,7 @@ func eventRows() []row {
 						defer r.mu.Unlock()
 						for name, calls := range r.calls {
 							i := slices.IndexFunc(calls, func(c call) bool {
-								return c.Type == "updated" && c.Old.GetResourceVersion() == c.New.GetResourceVersion()
+								return c.Old != nil && c.New != nil && c.Old.GetResourceVersion() == c.New.GetResourceVersion()
 							})
 							if i >= 0 {
 								found[name] = calls[i]

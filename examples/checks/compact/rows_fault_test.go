@@ -77,7 +77,9 @@ func faultRows() []row {
 				p.find(allFive)
 			},
 		},
-		{why: "a client reads what it has written", do: func(p *pair) {
+		// Not unstructured: controller-runtime 0.25.2 counts their writes as those of the typed kind (writeTargetFor in
+		// pkg/client/consistency.go), so that no read waits for them.
+		{why: "a client reads what it has written", only: []string{"typed JSON", "typed protobuf"}, do: func(p *pair) {
 			five(p)
 			p.start()
 			p.find(allFive)
@@ -104,13 +106,13 @@ func faultRows() []row {
 				}
 				return got
 			})
-		}, only: []string{"typed JSON", "unstructured", "typed protobuf"}},
+		}},
 	}
 }
 
 // consistentClient returns a client that waits in reads for its own writes, or nil before controller-runtime 0.25.
 func (s *side) consistentClient() client.Client {
-	o := client.Options{Scheme: newScheme(), Cache: &client.CacheOptions{Reader: s.Cache, Unstructured: true}}
+	o := client.Options{Scheme: newScheme(), Cache: &client.CacheOptions{Reader: s.Cache}}
 	f := reflect.ValueOf(o.Cache).Elem().FieldByName("EnableReadYourWritesConsistency")
 	if !f.IsValid() {
 		return nil
