@@ -2,9 +2,8 @@
 // informer.NewCompact. There is no program, only tests: each row of the table configures both caches in the same way, lets
 // the same objects change, and compares what both return and what their handlers are called with.
 //
-//	go test ./examples/checks/compact              with the controller-runtime of examples/go.mod
-//	.ci/hook                                       with the two minor versions before, too, in temporary modules
-//	GVRWATCH_COMPACT_REAL=1 go test ./examples/checks/compact -run Real     on a real API server, examples/devserver
+//	go test ./examples/checks/compact   with the controller-runtime of examples/go.mod
+//	.ci/hook                            with the two minor versions before, too, in temporary modules
 //
 // "The same" is equality.Semantic.DeepEqual, because JSON and protobuf lose the difference between nil and empty. The
 // plain cache is what is right, except that what it returns with UnsafeDisableDeepCopy must not be changed: what the
