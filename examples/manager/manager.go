@@ -24,6 +24,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/stream"
 	"github.com/gvrwatch/gvrwatch/stream/controller"
+	"github.com/gvrwatch/gvrwatch/stream/informer"
 )
 
 // secrets is what is reconciled. A program that does not know the resource resolves it with package discovery.
@@ -36,11 +37,18 @@ var secrets = gvr.Resource{
 // manage runs a manager until ctx ends.
 func manage(ctx context.Context, cfg *rest.Config, o options, out io.Writer) error {
 	ctrl.SetLogger(klog.Background())
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{Metrics: server.Options{BindAddress: "0"}})
+	opts := ctrl.Options{Metrics: server.Options{BindAddress: "0"}}
+	if o.with == "compact" {
+		opts.Cache.NewInformer = informer.NewCompact
+	}
+	mgr, err := ctrl.NewManager(cfg, opts)
 	if err != nil {
 		return err
 	}
-	r := &reconciler{until: int64(o.until), out: out}
+	r := &reconciler{until: int64(o.until), out: out, newObject: newMetadata}
+	if o.whole {
+		r.newObject = func() client.Object { return &corev1.Secret{} }
+	}
 	b := ctrl.NewControllerManagedBy(mgr).Named("secrets-" + o.with)
 	switch o.with {
 	case "stream":
@@ -53,11 +61,11 @@ func manage(ctx context.Context, cfg *rest.Config, o options, out io.Writer) err
 		}
 		b.WatchesRawSource(src)
 		r.reader = mgr.GetAPIReader()
-	case "cache":
-		b.WatchesMetadata(&corev1.Secret{}, &handler.EnqueueRequestForObject{})
+	case "cache", "compact":
+		b.Watches(r.newObject(), &handler.EnqueueRequestForObject{})
 		r.reader = mgr.GetClient()
 	default:
-		return fmt.Errorf("invalid -with %q: must be stream or cache", o.with)
+		return fmt.Errorf("invalid -with %q: must be stream, cache or compact", o.with)
 	}
 	if !o.read {
 		r.reader = nil
@@ -90,15 +98,22 @@ func newSource(cfg *rest.Config) (*controller.Source[reconcile.Request], error) 
 type reconciler struct {
 	until  int64
 	reader client.Reader // nil: reconciles read nothing
-	out    io.Writer
-	count  atomic.Int64
+	// newObject makes what is read.
+	newObject func() client.Object
+	out       io.Writer
+	count     atomic.Int64
+}
+
+// newMetadata makes an object for the metadata of a Secret.
+func newMetadata() client.Object {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return o
 }
 
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if r.reader != nil {
-		o := &metav1.PartialObjectMetadata{}
-		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		if err := r.reader.Get(ctx, req.NamespacedName, o); client.IgnoreNotFound(err) != nil {
+		if err := r.reader.Get(ctx, req.NamespacedName, r.newObject()); client.IgnoreNotFound(err) != nil {
 			return reconcile.Result{}, err
 		}
 	}

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 // most is how much resident memory a manager with a stream may take, in bytes.
 const most = 64_000_000
 
-// Both ways reconcile every Secret, and then the changes. With -soak 2 there are 100,000 Secrets.
+// All ways reconcile every Secret, and then the changes. With -soak 2 there are 100,000 Secrets.
 func TestManagers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it starts processes, which take seconds (.ci/run runs it, without -short)")
@@ -47,7 +47,7 @@ func TestManagers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, with := range []string{"stream", "cache"} {
+	for i, with := range ways {
 		t.Run(with, func(t *testing.T) {
 			p, err := start(t.Context(), "-with", with, "-server", url, "-until", fmt.Sprint(n))
 			if err != nil {
@@ -144,7 +144,7 @@ func TestInvalidFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"an unknown way", []string{"-with", "list", "-server", "http://localhost:1"}, "must be stream or cache"},
+		{"an unknown way", []string{"-with", "list", "-server", "http://localhost:1"}, "must be stream, cache or compact"},
 		{"an argument", []string{"secrets"}, "must be a flag"},
 	} {
 		err := run(t.Context(), c.args)

@@ -13,9 +13,12 @@ import (
 	"time"
 )
 
-// measure prints the memory of both ways, beside each other.
-func measure(ctx context.Context, n int, read bool, out io.Writer) error {
-	srv, err := start(ctx, "-serve", fmt.Sprint(n))
+// ways are those of -with.
+var ways = []string{"stream", "cache", "compact"}
+
+// measure prints the memory of all ways, beside each other.
+func measure(ctx context.Context, o options, out io.Writer) error {
+	srv, err := start(ctx, "-serve", fmt.Sprint(o.secrets), fmt.Sprintf("-whole=%t", o.whole))
 	if err != nil {
 		return err
 	}
@@ -24,15 +27,22 @@ func measure(ctx context.Context, n int, read bool, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%-8s %10s %10s %14s %10s %8s\n",
-		"with", "reconciled", "peak MB", "resident MB", "heap MB", "seconds")
-	for _, with := range []string{"stream", "cache"} {
-		r, took, err := measureOne(ctx, url, with, n, read)
+	fmt.Fprintf(out, "%-8s %-9s %10s %10s %14s %10s %8s\n",
+		"with", "keeps", "reconciled", "peak MB", "resident MB", "heap MB", "seconds")
+	for _, with := range ways {
+		r, took, err := measureOne(ctx, url, with, o)
 		if err != nil {
 			return fmt.Errorf("-with %s: %w", with, err)
 		}
-		fmt.Fprintf(out, "%-8s %10d %10.1f %14.1f %10.1f %8.1f\n",
-			with, r.reconciled, mb(r.memory.peak), mb(r.memory.resident), mb(r.memory.heap), took.Seconds())
+		keeps := "metadata"
+		switch {
+		case with == "stream":
+			keeps = "versions"
+		case o.whole:
+			keeps = "Secrets"
+		}
+		fmt.Fprintf(out, "%-8s %-9s %10d %10.1f %14.1f %10.1f %8.1f\n",
+			with, keeps, r.reconciled, mb(r.memory.peak), mb(r.memory.resident), mb(r.memory.heap), took.Seconds())
 	}
 	return nil
 }
@@ -46,9 +56,10 @@ type report struct {
 	memory     memory
 }
 
-func measureOne(ctx context.Context, url, with string, n int, read bool) (r report, took time.Duration, err error) {
+func measureOne(ctx context.Context, url, with string, o options) (r report, took time.Duration, err error) {
 	began := time.Now()
-	p, err := start(ctx, "-server", url, "-with", with, "-until", fmt.Sprint(n), fmt.Sprintf("-read=%t", read))
+	p, err := start(ctx, "-server", url, "-with", with, "-until", fmt.Sprint(o.secrets),
+		fmt.Sprintf("-read=%t", o.read), fmt.Sprintf("-whole=%t", o.whole))
 	if err != nil {
 		return r, 0, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -16,12 +17,16 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// serve serves n Secrets until ctx ends. It prints the URL once they exist.
-func serve(ctx context.Context, n int, out io.Writer) error {
+// serve serves Secrets until ctx ends. It prints the URL once they exist.
+func serve(ctx context.Context, o options, out io.Writer) error {
 	srv := streamtest.NewServer(secrets)
 	defer srv.Close()
-	for i := range n {
-		if _, err := srv.Create(secrets, secret(i)); err != nil {
+	for i := range o.serve {
+		s := secret(i)
+		if o.whole {
+			s.Object["data"] = map[string]any{"release": release(i)}
+		}
+		if _, err := srv.Create(secrets, s); err != nil {
 			return err
 		}
 	}
@@ -43,8 +48,15 @@ func nameOf(i int) string { return fmt.Sprintf("sh.helm.release.v1.service-%05d.
 
 func namespaceOf(i int) string { return fmt.Sprintf("team-%03d", i%200) }
 
+// release returns the data of the i-th Secret: 1 KB that cannot be compressed, because Helm does that itself.
+func release(i int) string {
+	data := make([]byte, 1000)
+	_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Read(data)
+	return base64.StdEncoding.EncodeToString(data)
+}
+
 // secret returns the i-th Secret, as Helm keeps a release: with labels, annotations, and the managedFields of Helm and
-// of a controller. It has no data, because none of it would be sent.
+// of a controller. It has no data, because none of it would be sent to those who ask for metadata.
 func secret(i int) *unstructured.Unstructured {
 	random := rand.New(rand.NewPCG(uint64(i), 1))
 	o := &unstructured.Unstructured{}
