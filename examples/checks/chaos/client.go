@@ -60,6 +60,8 @@ func allClients() []client {
 		naiveLoop{},
 		informerPeer{},
 		informerPeer{door: true},
+		cacheClient{},
+		cacheClient{compact: true},
 		diffLoop{},
 	}
 }

@@ -115,6 +115,8 @@ func (j *judgement) walk() {
 			}
 			delete(j.order, r.Namespace)
 			j.fresh = false
+		case contents:
+			j.contents(i, r)
 		default:
 			j.object(i, r)
 		}

@@ -26,21 +26,22 @@ type subject struct {
 
 // verdict is what the judge found out about one client in one seed.
 type verdict struct {
-	Name            string `json:"name"`
-	Ours            bool   `json:"ours"`
-	Changes         int    `json:"changes"`          // in its scope, since its first SYNCED
-	DeletionsMissed int    `json:"deletions_missed"` // never reported
-	ChangesMissed   int    `json:"changes_missed"`   // never reported, and no GAP said so
-	ChangesInGaps   int    `json:"changes_in_gaps"`  // never reported, and not due: a GAP, or a restore
-	Live            int    `json:"live"`             // changes reported as they came from the watch
-	Repeats         int    `json:"repeats"`
-	OrderViolations int    `json:"order_violations"`
-	Invented        int    `json:"invented"`
-	FoldsWrong      int    `json:"folds_wrong"` // SYNCED, or the end, where its reports do not lead to the truth
-	Folds           int    `json:"folds"`
-	RewindsUnseen   int    `json:"rewinds_unseen"` // etcd was restored, and had caught up before the client looked
-	Runs            int    `json:"runs"`
-	Reports         int    `json:"reports"`
+	Name            string         `json:"name"`
+	Ours            bool           `json:"ours"`
+	Changes         int            `json:"changes"`          // in its scope, since its first SYNCED
+	DeletionsMissed int            `json:"deletions_missed"` // never reported
+	ChangesMissed   int            `json:"changes_missed"`   // never reported, and no GAP said so
+	ChangesInGaps   int            `json:"changes_in_gaps"`  // never reported, and not due: a GAP, or a restore
+	Live            int            `json:"live"`             // changes reported as they came from the watch
+	Repeats         int            `json:"repeats"`
+	OrderViolations int            `json:"order_violations"`
+	Invented        int            `json:"invented"`
+	FoldsWrong      int            `json:"folds_wrong"` // SYNCED, or the end, where its reports do not lead to the truth
+	Folds           int            `json:"folds"`
+	RewindsUnseen   int            `json:"rewinds_unseen"` // etcd was restored, and had caught up before the client looked
+	Runs            int            `json:"runs"`
+	Reports         int            `json:"reports"`
+	Contents        contentsCounts `json:"contents"`
 	// Gaps counts the GAPs by reason.
 	Gaps map[string]int `json:"gaps"`
 	// RecoveryMS is the median time from the end of a fault to the first live report of a change after it. The key ""
@@ -67,7 +68,7 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 	byResource := map[string][]report{}
 	for _, r := range reports {
 		v.Runs = max(v.Runs, r.Run)
-		if r.Kind != committed {
+		if r.Kind != committed && r.Kind != contents {
 			v.Reports++
 		}
 		byResource[r.Resource] = append(byResource[r.Resource], r)
@@ -82,7 +83,7 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 		j := &judgement{
 			subject: s, verdict: v, view: view, resource: resource, reports: byResource[resource], faults: faults,
 			reported: map[identity]bool{}, inferredEnds: map[string]bool{}, retold: map[types.UID]int64{},
-			cells: map[cell]*cellState{},
+			cells: map[cell]*cellState{}, held: map[holder]held{},
 		}
 		if s.Ours {
 			j.restarts = restartsOf(faults)
@@ -115,6 +116,7 @@ type judgement struct {
 	live     map[identity]bool
 	order    map[string]int64 // the last live version, by worker or object
 	fresh    bool             // no SYNCED in this run so far
+	held     map[holder]held
 }
 
 func (j *judgement) run() {

@@ -23,6 +23,9 @@ const (
 
 	// committed is not reported by a client: its checkpoint stood at ResourceVersion when it was killed.
 	committed Kind = "COMMITTED"
+
+	// contents is what a cache contains: see Has and Wrong.
+	contents Kind = "CONTENTS"
 )
 
 // change is one change in etcd: the truth.
@@ -56,11 +59,13 @@ type report struct {
 	Name            string
 	UID             types.UID
 	ResourceVersion string
-	Inferred        bool   // found by comparing lists
-	Reason          string // of a GAP
-	From            string // of a GAP: everything up to here has been reported, if it is known
-	HistoryLost     bool   // of a GAP
-	Acked           bool   // handled: in a later run it may be missing
+	Inferred        bool                 // found by comparing lists
+	Reason          string               // of a GAP
+	From            string               // of a GAP: everything up to here has been reported, if it is known
+	HistoryLost     bool                 // of a GAP
+	Acked           bool                 // handled: in a later run it may be missing
+	Has             map[types.UID]string // versions of all objects in a cache, whose representation is in Worker
+	Wrong           string               // why these are not what the server answered
 }
 
 // anyReason is that of a GAP whose reason the client does not show.

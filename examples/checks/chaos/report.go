@@ -51,8 +51,10 @@ func (v *verdict) add(o *verdict) {
 		&v.Changes: o.Changes, &v.DeletionsMissed: o.DeletionsMissed, &v.ChangesMissed: o.ChangesMissed,
 		&v.ChangesInGaps: o.ChangesInGaps, &v.Live: o.Live, &v.Repeats: o.Repeats,
 		&v.OrderViolations: o.OrderViolations, &v.Invented: o.Invented, &v.FoldsWrong: o.FoldsWrong,
-		&v.Folds:         o.Folds,
-		&v.RewindsUnseen: o.RewindsUnseen, &v.Runs: o.Runs, &v.Reports: o.Reports,
+		&v.Folds:             o.Folds,
+		&v.Contents.Compared: o.Contents.Compared, &v.Contents.Wrong: o.Contents.Wrong,
+		&v.Contents.Apart: o.Contents.Apart,
+		&v.RewindsUnseen:  o.RewindsUnseen, &v.Runs: o.Runs, &v.Reports: o.Reports,
 	} {
 		*to += n
 	}
@@ -63,12 +65,13 @@ func (v *verdict) add(o *verdict) {
 	v.times.syncs.add(o.times.syncs)
 	v.RecoveryMS, v.SyncedMS = v.times.recoveries.medians(), v.times.syncs.medians()
 	v.violations = append(v.violations, o.violations...)
+	v.Contents.violations = append(v.Contents.violations, o.Contents.violations...)
 }
 
 // broken reports whether one of our clients has a violation, or something was left behind.
 func (s *summary) broken() bool {
 	return s.Left.Goroutines > 0 || len(s.Failures) > 0 || slices.ContainsFunc(s.Clients, func(v *verdict) bool {
-		return v.Ours && v.broken() > 0
+		return v.Ours && v.broken() > 0 || v.Contents.Wrong > 0
 	})
 }
 
@@ -102,6 +105,8 @@ func (s *summary) print(w io.Writer) {
 	t.Flush()
 	fmt.Fprintf(w, "\nLeft behind: %d goroutines, %d KiB of heap.\n\n", s.Left.Goroutines, s.Left.HeapKB)
 
+	s.printContents(row)
+	t.Flush()
 	s.printGaps(row)
 	t.Flush()
 	fmt.Fprintln(w)
@@ -119,6 +124,17 @@ func (s *summary) print(w io.Writer) {
 		row(cells...)
 	}
 	t.Flush()
+}
+
+// printContents prints how what caches contain compares.
+func (s *summary) printContents(row func(...any)) {
+	row("contents of caches", "compared with the answers", "wrong", "apart from etcd's")
+	row("---", "--:", "--:", "--:")
+	for _, v := range s.Clients {
+		if c := v.Contents; c.Compared > 0 {
+			row(v.Name, c.Compared, c.Wrong, c.Apart)
+		}
+	}
 }
 
 // printGaps prints the GAPs of each client by reason.
@@ -174,10 +190,14 @@ func (s *summary) printViolations(w io.Writer, all bool) {
 		if all {
 			limit = maxViolations
 		}
-		if !v.Ours && !all {
-			continue
+		found := v.Contents.violations
+		if v.Contents.Wrong == 0 && !all {
+			found = nil
 		}
-		for _, one := range v.violations[:min(limit, len(v.violations))] {
+		if v.Ours || all {
+			found = slices.Concat(found, v.violations)
+		}
+		for _, one := range found[:min(limit, len(found))] {
 			fmt.Fprintf(w, "\nVIOLATION %s: %s\n%s", one.Client, one.Text, one.Context)
 		}
 	}

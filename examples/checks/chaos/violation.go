@@ -29,9 +29,13 @@ func (j *judgement) violate(count *int, i int, uid types.UID, format string, arg
 
 // describe adds a violation near the report with index i.
 func (j *judgement) describe(i int, uid types.UID, format string, args ...any) {
-	if len(j.verdict.violations) >= maxViolations {
-		return
+	if len(j.verdict.violations) < maxViolations {
+		j.verdict.violations = append(j.verdict.violations, j.around(i, uid, fmt.Sprintf(format, args...)))
 	}
+}
+
+// around returns a violation with what happened near the report with index i.
+func (j *judgement) around(i int, uid types.UID, text string) violation {
 	var b strings.Builder
 	around := time.Time{}
 	if i >= 0 && i < len(j.reports) {
@@ -64,8 +68,7 @@ func (j *judgement) describe(i int, uid types.UID, format string, args ...any) {
 			fmt.Fprintf(&b, "    fault:  %s to %s %s\n", clock(f.From), clock(f.To), f.Name)
 		}
 	}
-	v := violation{j.subject.Name, fmt.Sprintf(format, args...), b.String()}
-	j.verdict.violations = append(j.verdict.violations, v)
+	return violation{j.subject.Name, text, b.String()}
 }
 
 func last[T any](s []T, n int) []T { return s[max(0, len(s)-n):] }
@@ -102,6 +105,9 @@ func (r report) String() string {
 		if set {
 			b.WriteString(text)
 		}
+	}
+	if r.Kind == contents {
+		b.WriteString(" " + r.Worker)
 	}
 	if !r.Acked {
 		b.WriteString(" not acked")

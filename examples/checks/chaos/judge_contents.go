@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// contentsCounts are what the judge found out about what a cache contains.
+type contentsCounts struct {
+	Compared int `json:"compared"` // with what the server answered, in all ways to read it
+	Wrong    int `json:"wrong"`    // it was another
+	// Apart counts those that etcd had at no version after the one before: the answers did not lead to that.
+	Apart int `json:"apart"`
+
+	violations []violation
+}
+
+// holder is a cache.
+type holder struct {
+	run int
+	as  string
+}
+
+// held is where in etcd's history the contents of a cache are.
+type held struct {
+	epoch int
+	to    int64
+}
+
+// contents follows a report of what a cache contains.
+func (j *judgement) contents(i int, r report) {
+	v := j.verdict
+	v.Contents.Compared++
+	if r.Wrong != "" {
+		v.Contents.Wrong++
+		j.describeContents(i, r.Wrong)
+		return
+	}
+	who := holder{r.Run, r.Worker}
+	at, found := j.view.versionOf(j.resource, j.held[who], j.view.history.newest(r.At), r.Has)
+	if j.held[who] = at; !found {
+		v.Contents.Apart++
+		j.describeContents(i, fmt.Sprintf("it has %v, as etcd at no version after %d", r.Has, at.to))
+	}
+}
+
+func (j *judgement) describeContents(i int, text string) {
+	if c := &j.verdict.Contents; len(c.violations) < maxViolations {
+		c.violations = append(c.violations, j.around(i, "", fmt.Sprintf("%s: %s", j.reports[i], text)))
+	}
+}
+
+// versionOf returns the first version from one on, in epochs up to newest, at which a resource has these objects. If
+// there is none, it returns from.
+func (v *view) versionOf(resource string, from held, newest int, has map[types.UID]string) (held, bool) {
+	for e := from.epoch; e <= newest; e++ {
+		after := int64(0)
+		if e == from.epoch {
+			after = from.to
+		}
+		if to, found := v.versionIn(resource, e, after, has); found {
+			return held{e, to}, true
+		}
+	}
+	return from, false
+}
+
+func (v *view) versionIn(resource string, epoch int, after int64, has map[types.UID]string) (int64, bool) {
+	var facts []*fact
+	for _, k := range v.cells(resource) {
+		facts = append(facts, v.timeline(k, epoch)...)
+	}
+	slices.SortFunc(facts, func(a, b *fact) int { return int(a.Revision - b.Revision) })
+	state := map[types.UID]int64{}
+	differ := len(has)
+	differs := func(uid types.UID) int {
+		if version, found := has[uid]; found == (state[uid] > 0) && (!found || revision(version) == state[uid]) {
+			return 0
+		}
+		return 1
+	}
+	for i, f := range facts {
+		differ -= differs(f.UID)
+		if state[f.UID] = f.Revision; f.Kind == deleted {
+			state[f.UID] = 0
+		}
+		differ += differs(f.UID)
+		last := i+1 == len(facts)
+		if differ == 0 && (last || facts[i+1].Revision > after) {
+			return max(f.Revision, after), true
+		}
+	}
+	return 0, differ == 0 && len(facts) == 0
+}
