@@ -2,6 +2,9 @@
 // ([NewListerWatcher]) and a SharedIndexInformer ([NewSharedIndexInformer]). Package factory, below this one, has a
 // factory of dynamic informers. Handlers, indexers, listers and reflectors are client-go's own.
 //
+// It also has informers that keep their objects packed, in a fraction of the memory: [NewCompact] on any ListerWatcher,
+// as the cache of controller-runtime makes them, and the option [Compact] for those on a Stream.
+//
 // # Promises of informers
 //
 // These are informers of [NewSharedIndexInformer] and of package factory:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
@@ -72,4 +74,28 @@ func ExampleNewSharedIndexInformer() {
 	close(stop)
 	<-done
 	// Output: door
+}
+
+// A compact informer takes the place of cache.NewSharedIndexInformer. The cache of controller-runtime takes it in one
+// line:
+//
+//	cache.Options{NewInformer: informer.NewCompact}
+func ExampleNewCompact() {
+	i := informer.NewCompact(&cache.ListWatch{}, &corev1.ConfigMap{}, 0, nil)
+	err := i.GetStore().Add(&corev1.ConfigMap{ // in a program, Run does this
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"}, Data: map[string]string{"color": "red"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 {
+		o, _, _ := i.GetStore().GetByKey("shop/settings")
+		settings := o.(*corev1.ConfigMap)
+		fmt.Println(settings.Data["color"])
+		settings.Data["color"] = "blue" // it belongs to the caller
+	}
+	// Output:
+	// red
+	// red
 }

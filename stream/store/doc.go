@@ -56,8 +56,7 @@
 //
 //   - Every state of an object to a subscriber that does not keep up, or across a GAP. Who needs each event, to audit
 //     for example, reads the Stream.
-//   - The number format of a [stream.Full] object: the float 1.0 becomes the integer 1, as in any JSON encoder of Go.
-//   - How well objects are compressed. A dictionary is made of up to 64 KB of objects when 16 were encoded, then after
-//     256, 4,096, 65,536, 1,048,576 and 16,777,216. Objects that look different later are compressed less,
-//     until the next one is due. The six take at most 0.7 MB.
+//   - How well objects are compressed. A dictionary is made of up to 32 KiB of objects after 256 KiB of new ones, then
+//     after 4 MiB, 64 MiB and 1 GiB. Objects that look different later are compressed less, until the next one is due.
+//     The four take at most 0.2 MB.
 package store
