@@ -144,7 +144,10 @@ func TestInvalidFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"an unknown way", []string{"-with", "list", "-server", "http://localhost:1"}, "must be stream, cache or compact"},
+		{
+			"an unknown way", []string{"-with", "list", "-server", "http://localhost:1"},
+			"must be stream, cache or compact",
+		},
 		{"an argument", []string{"secrets"}, "must be a flag"},
 	} {
 		err := run(t.Context(), c.args)

@@ -34,8 +34,10 @@ var (
 	secrets = gvr.Resource{
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets"), Kind: "Secret", Namespaced: true,
 	}
-	namespaces = gvr.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("namespaces"), Kind: "Namespace"}
-	widgets    = gvr.Resource{
+	namespaces = gvr.Resource{
+		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("namespaces"), Kind: "Namespace",
+	}
+	widgets = gvr.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
 		Kind:                 "Widget", Namespaced: true,
 	}
@@ -101,8 +103,8 @@ func newMetadataList(r gvr.Resource) func() client.ObjectList {
 	}
 }
 
-// content returns what an object has beside its metadata: for a Widget, what types of CRDs have and JSON has ways of its
-// own to write.
+// content returns what an object has beside its metadata: for a Widget, what types of CRDs have and JSON has ways of
+// its own to write.
 func content(r gvr.Resource, size string) map[string]any {
 	switch r.Kind {
 	case "ConfigMap":
@@ -117,7 +119,9 @@ func content(r gvr.Resource, size string) map[string]any {
 			"spec":   map[string]any{"size": size, "empty": ""},
 			"limits": map[string]any{"cpu": "1500m", "memory": "1Gi"},
 			"port":   "http", "ratio": 1.5, "count": int64(1) << 60, "seen": "2026-01-02T03:04:05Z",
-			"extra":  map[string]any{"nested": []any{map[string]any{"a": int64(1)}, "b", nil, true, 0.1}, "html": "<&>"},
+			"extra": map[string]any{
+				"nested": []any{map[string]any{"a": int64(1)}, "b", nil, true, 0.1}, "html": "<&>",
+			},
 			"status": map[string]any{"names": []any{}, "none": nil},
 		}
 	}

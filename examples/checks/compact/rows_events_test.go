@@ -153,7 +153,8 @@ func eventRows() []row {
 				if err != nil {
 					s.t.Fatal(err)
 				}
-				_, noErr := s.GetInformerForKind(s.ctx, schema.GroupVersionKind{Group: "no", Version: "v1", Kind: "None"})
+				unknown := schema.GroupVersionKind{Group: "no", Version: "v1", Kind: "None"}
+				_, noErr := s.GetInformerForKind(s.ctx, unknown)
 				return []any{i.HasSynced(), i == s.informer(), errorText(noErr)}
 			})
 			p.find(allFive)
@@ -173,7 +174,8 @@ func eventRows() []row {
 						defer r.mu.Unlock()
 						for name, calls := range r.calls {
 							i := slices.IndexFunc(calls, func(c call) bool {
-								return c.Old != nil && c.New != nil && c.Old.GetResourceVersion() == c.New.GetResourceVersion()
+								return c.Type == "updated" &&
+									c.Old.GetResourceVersion() == c.New.GetResourceVersion()
 							})
 							if i >= 0 {
 								found[name] = calls[i]
