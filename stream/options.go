@@ -80,10 +80,12 @@ const (
 	// the metadata as it is asked for, and [Event.Decode] the object. An object in a list gets the apiVersion and kind
 	// that a server leaves out there. [ClientOptions.DropManagedFields] removes managedFields.
 	//
-	// With a client of [NewClient] this is several times faster than Full. Only the brackets, apiVersion, kind, name,
-	// namespace, uid and resourceVersion are checked then. JSON that is invalid in the rest is delivered: Event.Decode
-	// returns the error, and Event.Meta has no labels. JSON that differs from a kube-apiserver's, as with another
-	// client, is decoded and encoded again.
+	// With a client of [NewClient] this is several times faster than Full. Only apiVersion, kind, name, namespace, uid
+	// and resourceVersion are checked then; of a key that is there twice, the first may count. JSON that is invalid in
+	// the rest is delivered: Event.Decode returns the error, and Event.Meta has no labels. An event on a line of its own
+	// ends the object with the line, so its brackets may not match, or something may follow it. Whoever writes the JSON
+	// into another document must decode it first. JSON that differs from a kube-apiserver's, as with another client, is
+	// decoded and encoded again.
 	Raw ObjectsMode = "raw"
 	// Metadata delivers apiVersion, kind, and metadata without managedFields, in Event.Object. With a client of
 	// [NewClient] the server sends no more than metadata (PartialObjectMetadata), as protobuf if it can. If the Kind of
