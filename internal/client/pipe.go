@@ -18,9 +18,8 @@ const (
 	busyReads           = 8
 	// maxIdle is how much memory a watch keeps in each of its buffers while nothing arrives.
 	maxIdle = 16 << 10
-	// maxAhead is how much may be read before it is taken, but for the last Read: so much fills a piece.
-	maxAhead  = 192 << 10
-	pieceSize = maxAhead + maxRead
+	// maxAhead is how much may be read before it is taken.
+	maxAhead = 128 << 10
 	// maxFrame is the limit of client-go (streaming.NewDecoder).
 	maxFrame = 16 << 20
 )
@@ -204,12 +203,12 @@ func (p *pipe) receiverReads() bool {
 }
 
 // pieces are buffers for the waiting data of busy watches.
-var pieces = sync.Pool{New: func() any { b := make([]byte, 0, pieceSize); return &b }}
+var pieces = sync.Pool{New: func() any { b := make([]byte, 0, 2*maxAhead); return &b }}
 
 // appendPiece appends to data. If data outgrows a small buffer, it moves to one of pieces.
 func appendPiece(data, more []byte) []byte {
 	n := len(data) + len(more)
-	if n <= cap(data) || n <= maxIdle || n > pieceSize {
+	if n <= cap(data) || n <= maxIdle || n > 2*maxAhead {
 		return append(data, more...)
 	}
 	piece := *pieces.Get().(*[]byte)
@@ -221,7 +220,7 @@ func recyclePiece(data []byte) []byte {
 	if cap(data) <= maxIdle {
 		return data[:0]
 	}
-	if data = data[:0]; cap(data) == pieceSize {
+	if data = data[:0]; cap(data) == 2*maxAhead {
 		pieces.Put(&data)
 	}
 	return nil
