@@ -332,3 +332,35 @@ func sameEvents(want, got []rawEvent, drop, broken bool) (cuts, wrong int, err e
 	}
 	return cuts, wrong, nil
 }
+
+// BenchmarkRaw receives raw events of Pods, whose end is scanned for or is that of their line, without a connection.
+func BenchmarkRaw(b *testing.B) {
+	var data []byte
+	for len(data) < maxRead {
+		data = append(data, decodetest.PodEvent(len(data))...)
+	}
+	for name, scan := range map[string]bool{"cut": false, "scan": true} {
+		b.Run(name, func(b *testing.B) {
+			var of format = &jsonFormat{}
+			if scan {
+				of = scanningFormat{of.(*jsonFormat)}
+			}
+			f := newFrames(newDecoders(of, false), newPipe(of, io.NopCloser(bytes.NewReader(nil))))
+			f.raw = true
+			events, size := 0, int64(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				f.pipe.add(data, nil)
+				for {
+					ev, ok, _ := f.next()
+					if !ok {
+						break
+					}
+					events, size = events+1, size+int64(len(ev.Raw.JSON))
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(events), "ns/event")
+			b.ReportMetric(float64(size)/float64(events), "JSON-bytes/event")
+		})
+	}
+}
