@@ -55,7 +55,8 @@ func rawEvents(pieces [][]byte, dropManaged, scan bool, filter Filter) (events [
 			}
 			e := rawEvent{Type: string(ev.Type), JSON: string(ev.Raw.JSON), Lines: f.lines}
 			id := ev.Raw.Version
-			if e.Name = fmt.Sprint(id.Namespace, "/", id.Name, " ", id.UID, " ", id.ResourceVersion); ev.Raw.JSON == nil {
+			e.Name = fmt.Sprint(id.Namespace, "/", id.Name, " ", id.UID, " ", id.ResourceVersion)
+			if ev.Raw.JSON == nil {
 				e.JSON, e.Name, e.Lines = encoded(ev.Object), "", false
 			}
 			events = append(events, e)
@@ -97,7 +98,8 @@ func TestRawEventsAreCutByLineEnds(t *testing.T) {
 		{"a usual line", in(rawThing) + "\n", []rawEvent{whole(true, rawThing)}},
 		{"CRLF", in(rawThing) + "\r\n", []rawEvent{whole(false, rawThing)}},
 		{"no line end", in(rawThing), []rawEvent{whole(false, rawThing)}},
-		{"two on a line", in(rawThing) + in(rawThing) + "\n", []rawEvent{whole(false, rawThing), whole(true, rawThing)}},
+		{"two on a line", in(rawThing) + in(rawThing) + "\n",
+			[]rawEvent{whole(false, rawThing), whole(true, rawThing)}},
 		{"two on a line, with spaces between", in(rawThing) + " \t " + in(rawThing) + "\n",
 			[]rawEvent{whole(false, rawThing), whole(true, rawThing)}},
 		{"two on a line, the second with the object first",
@@ -134,7 +136,8 @@ func TestRawEventsAreCutByLineEnds(t *testing.T) {
 		want := append(append([]rawEvent{usual}, tt.want...), usual)
 		all := func(*decode.MetadataView) Choice { return DecodeSelected }
 		for name, got := range map[string][]rawEvent{
-			"at once": rawEvents([][]byte{data}, false, false, nil), "filtered": rawEvents([][]byte{data}, false, false, all),
+			"at once":  rawEvents([][]byte{data}, false, false, nil),
+			"filtered": rawEvents([][]byte{data}, false, false, all),
 		} {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s, %s (-want +got):\n%s", tt.why, name, diff)

@@ -22,8 +22,8 @@ type Raw struct {
 // Raw returns the object of the event as it is in the data, but without managedFields if the Decoder drops them. It
 // returns false if the event must be decoded.
 //
-// With cut, the end of a line also ends the object, if Metadata has found the event's end by it: no end is searched for.
-// What then follows the object within the event, and brackets that do not match, are in the JSON.
+// With cut, the end of a line also ends the object, if Metadata has found the event's end by it: no end is searched
+// for. What then follows the object within the event, and brackets that do not match, are in the JSON.
 func (v *MetadataView) Raw(cut bool) (Raw, bool) {
 	if cut && v.scan.parts.whole.end == 0 && !v.broken {
 		v.broken = !v.scan.cut(v.parser.drop != nil)

@@ -145,8 +145,9 @@ func TestIsWhole(t *testing.T) {
 		{`{}`, true, "an object"}, {" {\"a\":[{}]}\n", true, "white space around it"},
 		{`{"a":"}{\"}\\"}`, true, "brackets and quotes in a text"},
 		{`{"a":x}`, true, "only brackets are checked"},
-		{`{},"a":{}`, false, "a field follows"}, {`{}{}`, false, "an object follows"}, {`{}}`, false, "a brace follows"},
-		{`{"a":{}`, false, "a brace is missing"}, {`{"a":"}`, false, "a text does not end"}, {`{"a":"\`, false, "an escape"},
+		{`{},"a":{}`, false, "a field follows"}, {`{}{}`, false, "an object follows"},
+		{`{}}`, false, "a brace follows"}, {`{"a":{}`, false, "a brace is missing"},
+		{`{"a":"}`, false, "a text does not end"}, {`{"a":"\`, false, "an escape does not end"},
 		{`[]`, false, "a list"}, {`null`, false, "null"}, {``, false, "nothing"}, {` `, false, "white space"},
 	} {
 		if got := decode.IsWhole([]byte(tt.json)); got != tt.want {
