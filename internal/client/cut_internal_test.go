@@ -258,8 +258,9 @@ func TestCutDropsManagedFields(t *testing.T) {
 // TestRandomCutsAreScans: of random events, between all sorts of white space, the cut and the scan deliver the same. Of
 // broken ones a cut delivers nothing else that is an object. Sometimes fields follow the object.
 func TestRandomCutsAreScans(t *testing.T) {
+	const seeds = seedtest.Default(40)
 	cuts, wrong := 0, 0
-	for seed := range seedtest.Default(40).All(t) {
+	for seed := range seeds.All(t) {
 		r := decodetest.NewRandom(seed)
 		var stream []byte
 		for range 20 {
@@ -280,7 +281,7 @@ func TestRandomCutsAreScans(t *testing.T) {
 			cuts, wrong = cuts+c, wrong+w
 		}
 	}
-	if cuts < 100 || wrong == 0 {
+	if seeds.Count() >= 40 && (cuts < 100 || wrong == 0) {
 		t.Errorf("%d events were cut, %d of them wrongly, want many, and a few", cuts, wrong)
 	}
 }
