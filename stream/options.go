@@ -80,9 +80,11 @@ const (
 	// the metadata as it is asked for, and [Event.Decode] the object. An object in a list gets the apiVersion and kind
 	// that a server leaves out there. [ClientOptions.DropManagedFields] removes managedFields.
 	//
-	// With a client of [NewClient] this is several times faster than Full. Only the brackets, apiVersion, kind, name,
-	// namespace, uid and resourceVersion are checked then. JSON that is invalid in the rest is delivered: Event.Decode
-	// returns the error, and Event.Meta has no labels. JSON that differs from a kube-apiserver's, as with another
+	// With a client of [NewClient] this is several times faster than Full. Only apiVersion, kind, name, namespace, uid
+	// and resourceVersion are checked then; of a key that is there twice, the first may count. JSON that is invalid in
+	// the rest is delivered: Event.Decode returns the error, and Event.Meta has no labels. Its brackets may not match,
+	// or something may follow the object, because the line end of an event also ends its object. Whoever writes the
+	// JSON into another document must decode it first. JSON that differs from a kube-apiserver's, as with another
 	// client, is decoded and encoded again.
 	Raw ObjectsMode = "raw"
 	// Metadata delivers apiVersion, kind, and metadata without managedFields, in Event.Object. With a client of

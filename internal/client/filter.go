@@ -23,7 +23,14 @@ const (
 // filtered returns the event that data begins with, as the Filter decides, and its length. An event to skip has no
 // Object. It returns false if the event must be decoded without the Filter.
 func (f *frames) filtered(data []byte) (ev Event, n int, ok bool) {
-	view, n := f.dec.Metadata(data, f.filter == nil)
+	to := decode.ToEnd // of raw objects
+	switch {
+	case f.filter != nil:
+		to = decode.ToManaged
+	case f.lines:
+		to = decode.ToIdentity
+	}
+	view, n := f.dec.Metadata(data, to)
 	if view == nil || n > maxFrame {
 		return Event{}, 0, false
 	}
@@ -40,9 +47,10 @@ func (f *frames) filtered(data []byte) (ev Event, n int, ok bool) {
 	switch choice {
 	case DecodeSelected, DecodeRejected:
 		if f.raw {
-			if ev.Raw, ok = view.Raw(); !ok {
+			if ev.Raw, ok = view.Raw(f.lines); !ok {
 				return Event{}, 0, false
 			}
+			f.lines = view.IsLine()
 			return ev, n, true
 		}
 		verdict := ev.Verdict

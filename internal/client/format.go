@@ -33,8 +33,8 @@ type decoder interface {
 	// complete, or that the stock decoder has to decode it.
 	Event(data []byte) (decode.Event, int, error)
 	// Metadata returns a view of the metadata in the event that data begins with, and the event's length, or nil if the
-	// event must be decoded. With whole, the caller will want all of the object.
-	Metadata(data []byte, whole bool) (*decode.MetadataView, int)
+	// event must be decoded. The caller wants so much of it.
+	Metadata(data []byte, to decode.Extent) (*decode.MetadataView, int)
 }
 
 // lister decodes a list while it arrives, as decode.Lister does.

@@ -20,6 +20,7 @@ type frames struct {
 	dec     decoder // nil while there is nothing to decode
 	filter  Filter  // nil selects every object
 	raw     bool    // objects are wanted as JSON
+	lines   bool    // the last event whose end was searched for was a line: raw events are cut by line ends
 	skipped bool    // an event was skipped since next was called
 	rest    undecoded
 	ending  ending // what follows rest

@@ -54,7 +54,8 @@ type Skipped struct {
 	Subject, UID string // as in Object, but only the beginning of long ones
 }
 
-// Truncation says that Data has at most metadata, because the object is too large or cannot be redacted.
+// Truncation says that Data has at most metadata, because the object is too large, cannot be redacted, or is no JSON:
+// its brackets do not match, or something follows it.
 type Truncation struct {
 	// Bytes is the length of the JSON that was left out, after redaction, and SHA256 its hash in hexadecimal digits.
 	// Both are empty if RedactionFailed.

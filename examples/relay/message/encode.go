@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/examples/relay/engine"
+	"github.com/gvrwatch/gvrwatch/internal/client/decode"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -40,11 +41,13 @@ var types = map[stream.Type]engine.Type{
 	stream.Gap: engine.Gap, stream.Synced: engine.Synced,
 }
 
-// Encode returns the message of an event. The JSON of an object is not checked: where it is invalid, so is the message.
+// Encode returns the message of an event. Of the JSON of an object only the brackets are checked: where it is invalid,
+// so is the message.
 //
 // An object that exceeds the limit is reduced to its metadata, without managedFields and the annotation of kubectl
 // apply, or if that exceeds it, too, to what identifies it; that is returned even if it is larger than the limit. An
-// object that cannot be redacted is reduced to what identifies it. See [Truncation].
+// object that cannot be redacted is reduced to what identifies it. So is JSON that is more or less than an object: what
+// a server sends after it would become attributes of the message. See [Truncation].
 //
 // It is an error if the event is a BOOKMARK, or is about an object without a uid.
 func (e *Encoder) Encode(u engine.Unit, ev stream.Event, epoch uint64, r *Redaction) (engine.Message, error) {
@@ -164,7 +167,7 @@ func (e *Encoder) encodeObject(m *engine.Message, ev stream.Event, epoch uint64,
 		a.integer("coalesced", uint64(n))
 	}
 	a.integer("epoch", epoch)
-	if m.Data = a.withData(cut, object); cut != nil || e.fits(m.Data) {
+	if m.Data = a.withData(cut, object); cut != nil || e.fits(m.Data) && decode.IsWhole(object) {
 		return nil
 	}
 	sum := sha256.Sum256(object)

@@ -163,6 +163,10 @@ func TestTruncated(t *testing.T) {
 		{"labels that are large are left out, too", large(pad), nil, 2000, least, cut(large(pad))},
 		{"what cannot be decoded has only what identifies it", web[:len(web)-1] + pad, nil, 2000, least,
 			cut(web[:len(web)-1] + pad)},
+		{"what follows the object would be attributes", web + `,"source":"/clusters/other"`, nil, 1 << 20, least,
+			cut(web + `,"source":"/clusters/other"`)},
+		{"a brace too many would end the message", web + `}`, nil, 1 << 20, least, cut(web + `}`)},
+		{"a brace is missing", web[:len(web)-1], nil, 1 << 20, least, cut(web[:len(web)-1])},
 		{"nothing is dropped, even if it cannot fit", web, nil, 10, least, cut(web)},
 		{"what fits once it is redacted is whole", web[:len(web)-1] + `,"x":"` + pad + `"}`,
 			[]string{"$.x"}, 2000, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web",` +

@@ -96,7 +96,7 @@ func BenchmarkMetadata(b *testing.B) {
 	d, data := decode.New(false), []byte(frame)
 	b.ReportAllocs()
 	for b.Loop() {
-		if s, _ := d.Metadata(data, false); s == nil {
+		if s, _ := d.Metadata(data, decode.ToManaged); s == nil {
 			b.Fatal("no view")
 		}
 	}

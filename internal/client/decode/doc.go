@@ -9,7 +9,8 @@
 //     number that is too large for a float64 is an error.
 //   - Of several keys of one name the last wins.
 //   - Invalid UTF-8, and half a surrogate pair, become U+FFFD.
-//   - Only dropped managedFields are not checked, and what a [MetadataView] or a [Raw] need not look at.
+//   - Only dropped managedFields are not checked, and what a [MetadataView] or a [Raw] need not look at: of an event
+//     that is cut by its line end, not even brackets.
 //
 // The fuzz targets compare both decoders.
 //

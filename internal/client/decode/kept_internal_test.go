@@ -13,7 +13,7 @@ func TestDecoderForgetsTheData(t *testing.T) {
 	list := `{"kind":"AList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[` + object + `]}`
 	listed := func(raw bool) bool { return d.Lister(raw).Decode([]byte(list)) == nil }
 	declined := func(event string) bool {
-		v, _ := d.Metadata([]byte(event), true)
+		v, _ := d.Metadata([]byte(event), ToEnd)
 		return v == nil
 	}
 	nameless := strings.Replace(object, "name", "other", 1)

@@ -21,27 +21,31 @@ type MetadataView struct {
 }
 
 // Metadata returns a view of the metadata in the event that data begins with, and the event's length. It returns nil if
-// the event must be decoded: because it is not complete, is not about a change of an object, or is unusual. With whole,
-// the caller will want all of the object.
-func (d *Decoder) Metadata(data []byte, whole bool) (*MetadataView, int) {
+// the event must be decoded: because it is not complete, is not about a change of an object, or is unusual.
+//
+// It scans the event to the Extent that the caller wants if the end of a line shows where the event ends, else all of
+// it. With ToIdentity, the first of several keys of one name counts.
+func (d *Decoder) Metadata(data []byte, to Extent) (*MetadataView, int) {
 	v, in := &d.view, &d.parser.in
 	*v = MetadataView{parser: d.parser, scan: scan{in: in}}
 	s, i := &v.scan, 0
 	in.begin(data)
 	v.change, i = s.event()
-	end, known := 0, false
-	if !whole {
-		if end, known = s.lineEnd(i); known {
+	end := 0
+	if to != ToEnd {
+		if end, s.line = s.lineEnd(i); s.line {
 			data = data[:end]
+		} else {
+			to = ToEnd
 		}
 	}
 	s.data = data
-	if i < 0 || !s.run(known) || len(s.id.name) == 0 || len(s.id.version) == 0 {
+	if i < 0 || !s.run(to) || len(s.id.name) == 0 || len(s.id.version) == 0 {
 		in.data = nil
 		v.Forget()
 		return nil, 0
 	}
-	if in.data = nil; !known {
+	if in.data = nil; !s.line {
 		end = s.at
 	}
 	return v, end
@@ -172,7 +176,7 @@ func (v *MetadataView) IdentityOnly() map[string]any {
 // rest scans what an early end has left. It reports whether the event is valid so far.
 func (v *MetadataView) rest() bool {
 	if v.scan.parts.whole.end == 0 && !v.broken {
-		v.broken = !v.scan.run(false)
+		v.broken = !v.scan.run(ToEnd) || v.scan.line && v.scan.at < len(v.scan.data) // more than one event on a line
 	}
 	return !v.broken
 }

@@ -30,7 +30,7 @@ func sameMetadata(t *testing.T, d *decode.Decoder, why string, frame []byte) boo
 	if err != nil || !ok {
 		return false
 	}
-	s, n := d.Metadata(append(bytes.Clone(frame), "\n{"...), false)
+	s, n := d.Metadata(append(bytes.Clone(frame), "\n{"...), decode.ToManaged)
 	if s == nil {
 		return false
 	}
@@ -178,7 +178,7 @@ func TestMetadataReturnsTheEndOfTheFrame(t *testing.T) {
 		{"a frame without its last brace", one[:len(one)-1], 0},
 		{"a string that does not end", strings.Replace(one, `{}`, `"`, 1), 0},
 	} {
-		s, end := decode.New(false).Metadata([]byte(tt.data), false)
+		s, end := decode.New(false).Metadata([]byte(tt.data), decode.ToManaged)
 		if (s != nil) != (tt.end > 0) || end != tt.end {
 			t.Errorf("%s: view: %v; the frame ends at %d, want %d", tt.why, s != nil, end, tt.end)
 		}

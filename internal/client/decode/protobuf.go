@@ -174,7 +174,7 @@ func MemoryOfProtobuf(n int) int64 { return int64(n) * 256 }
 
 // Metadata returns a view of the metadata in the event that data begins with, and the event's length. It returns nil if
 // the event must be decoded.
-func (p *Protobuf) Metadata(data []byte, _ bool) (*MetadataView, int) {
+func (p *Protobuf) Metadata(data []byte, _ Extent) (*MetadataView, int) {
 	kind, metadata, n := p.event(data)
 	v := &p.view
 	*v = MetadataView{parser: p.meta.parser, change: kind, protobuf: metadata}

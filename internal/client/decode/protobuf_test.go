@@ -50,7 +50,7 @@ func (c protobufComparison) event(data []byte) error {
 // view compares the view of the event with the decoded event.
 func (c protobufComparison) view(data []byte) (err error) {
 	ev, n, refused := c.p.Event(data)
-	v, length := c.p.Metadata(data, false)
+	v, length := c.p.Metadata(data, decode.ToManaged)
 	if v == nil || refused != nil {
 		return nil
 	}

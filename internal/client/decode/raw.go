@@ -21,12 +21,22 @@ type Raw struct {
 
 // Raw returns the object of the event as it is in the data, but without managedFields if the Decoder drops them. It
 // returns false if the event must be decoded.
-func (v *MetadataView) Raw() (Raw, bool) {
+//
+// With cut, the end of a line also ends the object, if Metadata has found the event's end by it: no end is searched
+// for. What then follows the object within the event, and brackets that do not match, are in the JSON.
+func (v *MetadataView) Raw(cut bool) (Raw, bool) {
+	if cut && v.scan.parts.whole.end == 0 && !v.broken {
+		v.broken = !v.scan.cut(v.parser.drop != nil)
+	}
 	if !v.rest() || !v.isUnstructured() {
 		return Raw{}, false
 	}
 	return v.raw(), true
 }
+
+// IsLine reports whether the event is a line that ends with the object and one brace, as servers send events. Raw must
+// have returned true. It says so of an event that Raw has cut without knowing better.
+func (v *MetadataView) IsLine() bool { return v.scan.isLine() }
 
 func (v *MetadataView) isUnstructured() bool {
 	s, last := &v.scan, &v.parser.kind
@@ -60,7 +70,11 @@ func (d *Decoder) viewOf(i int, early bool) (*MetadataView, bool) {
 	v, in := &d.view, &d.parser.in
 	*v = MetadataView{parser: d.parser, scan: scan{in: in, data: in.data, alone: true}}
 	s := &v.scan
-	return v, s.object(i) >= 0 && s.run(early) && (s.parts.metadata.end > 0 || early && s.id.complete())
+	to := ToEnd
+	if early {
+		to = ToManaged
+	}
+	return v, s.object(i) >= 0 && s.run(to) && (s.parts.metadata.end > 0 || early && s.id.complete())
 }
 
 // metadataOf returns a view of the metadata of an object, as viewOf does.
@@ -81,6 +95,17 @@ func (d *Decoder) Object(json []byte) (map[string]any, error) {
 		i = p.in.fail(ErrDeclined)
 	}
 	return m, p.end(i)
+}
+
+// IsWhole reports whether a text is an object and nothing more, by its brackets. It does not check what is within.
+func IsWhole(json []byte) bool {
+	in := input{data: json}
+	begin := in.space(0)
+	if begin >= len(json) || json[begin] != '{' {
+		return false
+	}
+	end := in.skip(begin)
+	return end >= 0 && in.space(end) == len(json)
 }
 
 // spare are Decoders for objects that the caller has received as JSON.

@@ -47,12 +47,12 @@ func (c *comparison) rawEvent(data []byte) error {
 	length, _, _ := decodetest.Frame(data)
 	return c.each(func(d *decode.Decoder, left func(map[string]any)) error {
 		var r decode.Raw
-		v, n := d.Metadata(data, true)
+		v, n := d.Metadata(data, decode.ToEnd)
 		ok := v != nil
 		if ok {
 			lent(data, func(data []byte) {
-				v, _ = d.Metadata(data, len(data)%2 == 0)
-				r, ok = v.Raw()
+				v, _ = d.Metadata(data, []decode.Extent{decode.ToEnd, decode.ToManaged}[len(data)%2])
+				r, ok = v.Raw(false)
 			})
 		}
 		switch u, isObject := o.(*unstructured.Unstructured); {
@@ -132,6 +132,26 @@ func TestDecodeIsBounded(t *testing.T) {
 	for _, unusual := range []string{"", `"KIND":1,`} {
 		if _, err := decode.Decode([]byte(`{` + unusual + `"x":[` + maps + `0]}`)); err == nil {
 			t.Errorf("%q: an object of more than 256 MiB was decoded", unusual)
+		}
+	}
+}
+
+func TestIsWhole(t *testing.T) {
+	for _, tt := range []struct {
+		json string
+		want bool
+		why  string
+	}{
+		{`{}`, true, "an object"}, {" {\"a\":[{}]}\n", true, "white space around it"},
+		{`{"a":"}{\"}\\"}`, true, "brackets and quotes in a text"},
+		{`{"a":x}`, true, "only brackets are checked"},
+		{`{},"a":{}`, false, "a field follows"}, {`{}{}`, false, "an object follows"},
+		{`{}}`, false, "a brace follows"}, {`{"a":{}`, false, "a brace is missing"},
+		{`{"a":"}`, false, "a text does not end"}, {`{"a":"\`, false, "an escape does not end"},
+		{`[]`, false, "a list"}, {`null`, false, "null"}, {``, false, "nothing"}, {` `, false, "white space"},
+	} {
+		if got := decode.IsWhole([]byte(tt.json)); got != tt.want {
+			t.Errorf("%s: %q: %v, want %v", tt.why, tt.json, got, tt.want)
 		}
 	}
 }

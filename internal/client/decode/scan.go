@@ -13,6 +13,7 @@ type scan struct {
 	at        int    // it is scanned up to here
 	atKey     bool   // a key begins there; else a value or the metadata ends there
 	alone     bool   // the data is an object, not an event
+	line      bool   // the data is a line: its end has shown where the event ends
 	ambiguous bool   // decoders may differ about the kind
 	parts     parts
 	id        identity
@@ -57,7 +58,8 @@ func (s *scan) object(i int) int {
 
 // lineEnd returns where the event ends whose object is open at i, if line ends show that. In JSON, a brace that closes,
 // a line end, and a brace that opens follow each other only between two events. More than one event may be on the line,
-// but then the key "object" is there again. (Letters of keys could be escaped: no encoder does that.)
+// but then the key "object" is there again. (Letters of keys could be escaped: no encoder does that.) As a value,
+// "object" is common: schemas have it.
 func (s *scan) lineEnd(i int) (end int, ok bool) {
 	data := s.in.data
 	if i < 0 {
@@ -73,15 +75,26 @@ func (s *scan) lineEnd(i int) (end int, ok bool) {
 		case j < 0:
 			return i + n, true
 		case j >= 3 && bytes.HasPrefix(line[j-3:], []byte(`"object"`)):
-			return 0, false
+			if after := bytes.TrimLeft(line[j-3+len(`"object"`):], " \t\r"); bytes.HasPrefix(after, []byte(":")) {
+				return 0, false
+			}
 		}
 		line = line[j+1:]
 	}
 }
 
-// run scans on from s.at, to the end of the event. With early, it stops once it knows what identifies the object:
-// before managedFields, or after the metadata. It returns false if the event must be decoded.
-func (s *scan) run(early bool) bool {
+// Extent is how far an event is scanned.
+type Extent int
+
+const (
+	ToEnd      Extent = iota // of the event
+	ToMetadata               // to the end of the metadata
+	ToManaged                // before managedFields if what identifies the object is known by then, else ToMetadata
+	ToIdentity               // until what identifies the object is known, else ToMetadata
+)
+
+// run scans on from s.at. It returns false if the event must be decoded.
+func (s *scan) run(to Extent) bool {
 	in := s.in
 	for in.data = s.data; ; {
 		for !s.atKey { // a value or the metadata ends at s.at
@@ -97,7 +110,7 @@ func (s *scan) run(early bool) bool {
 				}
 				return s.at >= 0
 			default:
-				if s.parts.metadata.end = i; early {
+				if s.parts.metadata.end = i; to != ToEnd {
 					return true
 				}
 			}
@@ -110,7 +123,7 @@ func (s *scan) run(early bool) bool {
 		case i < 0:
 			return false
 		case s.inMetadata():
-			if early && s.id.complete() && string(key) == "managedFields" {
+			if to >= ToManaged && s.id.complete() && (to == ToIdentity || string(key) == "managedFields") {
 				return true
 			}
 			s.at, s.atKey = s.metadataField(key, s.at, i), false
@@ -126,6 +139,31 @@ func (s *scan) run(early bool) bool {
 			return false
 		}
 	}
+}
+
+// cut takes all of a line but its last brace for the object, unless the object has to be scanned. It scans the metadata
+// to its end if managedFields are to be dropped. It returns false if the event must be decoded.
+func (s *scan) cut(dropManagedFields bool) bool {
+	end := len(s.data) - 1
+	switch {
+	case !s.line || s.data[end-1] != '}' || s.parts.apiVersion.end == 0 || s.parts.kind.end == 0:
+		return true
+	case dropManagedFields && s.parts.metadata.end == 0 && !s.run(ToMetadata):
+		return false
+	}
+	s.parts.whole.end, s.at = end, end+1
+	return true
+}
+
+// isLine reports whether a scanned event is a line that ends with the object and one brace.
+func (s *scan) isLine() bool {
+	switch {
+	case s.parts.whole.end+1 != s.at:
+		return false
+	case s.line:
+		return s.at == len(s.data)
+	}
+	return bytes.IndexByte(s.data, '\n') == s.at
 }
 
 func (s *scan) inMetadata() bool { return s.parts.metadata.begin > 0 && s.parts.metadata.end == 0 }
@@ -183,7 +221,9 @@ func (s *scan) unquoted(value span) []byte {
 func (s *scan) json(dropManagedFields bool) []byte {
 	whole, managed := s.parts.whole, s.parts.managedFields
 	if managed.end == 0 || !dropManagedFields {
-		return bytes.Clone(whole.of(s.data))
+		json := make([]byte, whole.end-whole.begin) // bytes.Clone would clear its spare capacity
+		copy(json, whole.of(s.data))
+		return json
 	}
 	cut := managed.withComma(s.data)
 	json := make([]byte, 0, whole.end-whole.begin-(cut.end-cut.begin))
