@@ -27,7 +27,7 @@ var budgets = []budget{
 	{[]string{"stream"}, 66}, // As; three more reasons of a GAP, and the state Unordered
 	{[]string{"mux", "mux/follow"}, 31},
 	{[]string{"checkpoint", "checkpoint/file", "checkpoint/configmap"}, 20},
-	{[]string{"stream/informer", "stream/informer/factory"}, 6},
+	{[]string{"stream/informer", "stream/informer/factory"}, 9}, // NewCompact; the option Compact
 	{[]string{"stream/store"}, 7},
 	{[]string{"stream/controller"}, 10},
 	{[]string{"stream/condition"}, 8},   // MustParse and New

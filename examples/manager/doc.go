@@ -11,9 +11,9 @@
 //
 //	go run ./examples/manager -measure
 //
-// starts a server with 100,000 Secrets and all three ways, each in a process of its own, and prints what each keeps, the
-// peak of the resident memory (VmHWM), the resident memory at the end, and the live heap. None sets GOGC or
-// GOMEMLIMIT; the environment may. -read makes each reconcile read the metadata: with a cache from there, with the stream from the
-// server. -whole makes the caches watch and keep whole Secrets, each with 1 KB of data, as a controller does that reads
-// them; the stream still watches metadata, and -read then requests the whole Secret.
+// starts a server with 100,000 Secrets and all three ways, each in a process of its own, and prints what each keeps,
+// the peak of the resident memory (VmHWM), the resident memory at the end, and the live heap. None sets GOGC or
+// GOMEMLIMIT; the environment may. -read makes each reconcile read the metadata: with a cache from there, with the
+// stream from the server. -whole makes the caches watch and keep whole Secrets, each with 1 KB of data, as a controller
+// does that reads them; the stream still watches metadata, and -read then requests the whole Secret.
 package main

@@ -184,8 +184,8 @@ func TestAppendJSONOfOneValue(t *testing.T) {
 		{"keys are in order", map[string]any{"b": nil, "a": []any{true, "x"}}, `{"a":[true,"x"],"b":null}`},
 		{"more keys than usual", map[string]any{"l": "", "k": "", "j": "", "i": "", "h": "", "g": "", "f": "", "e": "",
 			"d": "", "c": "", "b": "", "a": "", "z": "", "y": "", "x": "", "w": "", "v": ""},
-			`{"a":"","b":"","c":"","d":"","e":"","f":"","g":"","h":"","i":"","j":"","k":"","l":"","v":"","w":"","x":"",` +
-				`"y":"","z":""}`},
+			`{"a":"","b":"","c":"","d":"","e":"","f":"","g":"","h":"","i":"","j":"","k":"","l":"","v":"","w":"",` +
+				`"x":"","y":"","z":""}`},
 		{"nothing is escaped for HTML", "<a&b>", `"<a&b>"`},
 		{"what must be escaped", "\"\\\n\x00é", `"\"\\\n\u0000é"`},
 		{"empty ones", []any{map[string]any{}, []any{}}, `[{},[]]`},

@@ -18,9 +18,10 @@ import (
 // typed objects). What is read from the store belongs to the caller, who may change it. Handlers share what they
 // receive, and must not change it, as with any informer; but the store never sees it if they do.
 //
-// An object that cannot be packed is kept as it is, and shared by all who read it, as in client-go's informer: if it is
-// not a runtime.Object, if it is unstructured and has values that JSON does not keep, or if one of the first 16 of its
-// type was not the same after it was packed and unpacked.
+// An object that cannot be packed is kept as it is: if it is not a runtime.Object, if it is unstructured and has values
+// that JSON does not keep, or if one of the first 16 of its type was not the same after it was packed and unpacked. A
+// read copies it, if it has a DeepCopyObject that does not panic. Of a type that kept its first 16 objects, no other is
+// compared: a transform must not set fields that its JSON, or protobuf, lacks.
 //
 // Each read decodes, which takes about as long as a deep copy or two. That is slow for programs that List everything
 // often: see docs/operations.md.

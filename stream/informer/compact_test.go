@@ -131,7 +131,8 @@ func byValue(obj any) ([]string, error) { return []string{obj.(*corev1.ConfigMap
 
 var byNamespace = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 
-// startCompact runs an informer of a source, with a resync each minute, until the test ends, and waits until it has synced.
+// startCompact runs an informer of a source, with a resync each minute, until the test ends. It waits until that has
+// synced.
 func startCompact(t *testing.T, made newInformer, s cache.ListerWatcher, indexers cache.Indexers,
 	prepare func(cache.SharedIndexInformer)) cache.SharedIndexInformer {
 	t.Helper()
@@ -323,7 +324,8 @@ func TestCompactBelongsToTheCaller(t *testing.T) {
 			o := obj.(*corev1.ConfigMap)
 			o.Data["value"], o.Labels = "broken", nil
 		}
-		i := startCompact(t, informer.NewCompact, s, cache.Indexers{"value": byValue}, func(i cache.SharedIndexInformer) {
+		indexers := cache.Indexers{"value": byValue}
+		i := startCompact(t, informer.NewCompact, s, indexers, func(i cache.SharedIndexInformer) {
 			_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 				AddFunc: vandal, DeleteFunc: vandal,
 				UpdateFunc: func(old, obj any) {
@@ -434,6 +436,27 @@ func TestCompactWithoutTransform(t *testing.T) {
 			t.Errorf("got %p and %p, want equal objects that are not the same", first, second)
 		}
 	})
+}
+
+// TestCompactUnpackable: an object that cannot be packed belongs to who has read it, too.
+func TestCompactUnpackable(t *testing.T) {
+	x := informer.NewCompact(newSource(), &unstructured.Unstructured{}, 0, nil).GetIndexer()
+	set(t, x.Add(&unstructured.Unstructured{Object: map[string]any{"text": "\xff",
+		"metadata": map[string]any{"name": "a"}}}))
+	for range 2 {
+		o, _, err := x.GetByKey("a")
+		u, isUnstructured := o.(*unstructured.Unstructured)
+		if err != nil || !isUnstructured || u.Object["text"] != "\xff" {
+			t.Fatalf("got %v, %v", o, err)
+		}
+		u.Object["text"] = "changed"
+	}
+	set(t, x.Add(&unstructured.Unstructured{Object: map[string]any{"number": 1, // of which DeepCopyObject panics
+		"metadata": map[string]any{"name": "b"}}}))
+	o, _, err := x.GetByKey("b")
+	if u, isUnstructured := o.(*unstructured.Unstructured); !isUnstructured || u.Object["number"] != 1 {
+		t.Errorf("got %v, %v", o, err)
+	}
 }
 
 // TestCompactTransformToAnything: what no format can pack is kept as it is, as in client-go's informer.
@@ -624,7 +647,8 @@ func TestCompactConcurrently(t *testing.T) {
 func TestCompactKeepsTypes(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "a"}
 	u := &unstructured.Unstructured{Object: map[string]any{"kind": "Widget", "apiVersion": "example.com/v1",
-		"metadata": map[string]any{"namespace": "shop", "name": "a"}, "spec": map[string]any{"size": 1.0, "parts": int64(1)}}}
+		"metadata": map[string]any{"namespace": "shop", "name": "a"},
+		"spec":     map[string]any{"size": 1.0, "parts": int64(1)}}}
 	for _, c := range []struct {
 		why string
 		obj runtime.Object

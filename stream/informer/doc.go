@@ -22,6 +22,15 @@
 //     deletions. While a list is read, each of its objects is transformed as it arrives, so that only a few whole
 //     objects are in memory. If the transform fails for one of them, nothing of the list is stored.
 //
+// # Promises of compact informers
+//
+//   - What is read from the store is equal to what the source delivered, after the transform, by
+//     equality.Semantic.DeepEqual of k8s.io/apimachinery, and has its type.
+//   - Whoever changes what was read, or what a handler received, changes it for nobody who reads the store, nor the old
+//     object of the next update.
+//   - Handlers, indexers, resync, lists and watches are client-go's, and are called as in its informer. A transform
+//     never receives a packed object, and is called once for each object.
+//
 // # Promises of watches and informers
 //
 //   - The Stream waits for a slow receiver of a watch. (client-go's informers queue without bound for slow handlers.)

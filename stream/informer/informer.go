@@ -30,8 +30,8 @@ func Compact() Option { return func(o *options) { o.compact = true } }
 // SetTransform makes of them. A deletion that the Stream found by comparing hands OnDelete the last state that the
 // informer delivered. If a run ends with an error, the informer reads everything again, after a wait.
 //
-// It returns an [*stream.OptionsError] if s was not made with [stream.New], if ResyncPeriod is negative, or if an Option
-// is nil. While the informer runs, s must have no other run.
+// It returns an [*stream.OptionsError] if s was not made with [stream.New], if ResyncPeriod is negative, or if an
+// Option is nil. While the informer runs, s must have no other run.
 func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions,
 	opts ...Option) (cache.SharedIndexInformer, error) {
 	_, _, err := s.Watched(friend.Access{})

@@ -50,11 +50,11 @@ func keyOf(namespace, name string) string {
 	return cache.ObjectName{Namespace: namespace, Name: name}.String()
 }
 
-// unpack returns a new object if obj is packed, else obj.
+// unpack returns a new object: what was packed, or a copy if obj is not packed.
 func unpack(obj any) (any, error) {
 	p, isPacked := obj.(*packed)
 	if !isPacked {
-		return obj, nil
+		return copied(obj), nil
 	}
 	var o runtime.Object
 	err := p.format.codec.With(p.record, func(text []byte) (err error) {
@@ -65,6 +65,21 @@ func unpack(obj any) (any, error) {
 		return nil, fmt.Errorf("informer: cannot unpack %s: %w", p.key(), guard.Redact(err))
 	}
 	return o, nil
+}
+
+// copied returns a copy, or obj if it has none: if it is no runtime.Object, or has values that its DeepCopyObject
+// panics at.
+func copied(obj any) (another any) {
+	o, isObject := obj.(runtime.Object)
+	if !isObject {
+		return obj
+	}
+	defer func() {
+		if recover() != nil {
+			another = obj
+		}
+	}()
+	return o.DeepCopyObject()
 }
 
 // valuesOf packs the values of the first indexes, so that there is no need to unpack the object for them. The last

@@ -140,7 +140,7 @@ func (p *packer) format(k formatKey, failed *format) *format {
 	return f
 }
 
-// indexers returns indexers for packed objects, of which added is told once the store has them.
+// indexers returns indexers for packed objects, for which added is called once the store has them.
 func (p *packer) indexers(given cache.Indexers) cache.Indexers {
 	p.mu.Lock()
 	defer p.mu.Unlock()

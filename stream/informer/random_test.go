@@ -64,8 +64,8 @@ func runRandom(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &history{Scenario: s, compact: len(opts) > 0, seen: map[string]*unstructured.Unstructured{}, gone: map[string]bool{},
-		byKey: map[string]string{}}
+	h := &history{Scenario: s, compact: len(opts) > 0, seen: map[string]*unstructured.Unstructured{},
+		gone: map[string]bool{}, byKey: map[string]string{}}
 	if _, err := i.AddEventHandler(h); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func state(o *unstructured.Unstructured) string {
 	return string(o.GetUID()) + "@" + o.GetResourceVersion()
 }
 
-// same reports whether a is the state that b is. A compact informer unpacks it anew.
+// same reports whether a is the state that b is. A compact informer unpacks it again.
 func (h *history) same(a, b *unstructured.Unstructured) bool {
 	return a == b || h.compact && reflect.DeepEqual(a, b)
 }

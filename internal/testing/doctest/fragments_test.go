@@ -83,6 +83,7 @@ var imports = map[string]string{
 	"controller":       "github.com/gvrwatch/gvrwatch/stream/controller",
 	"corev1":           "k8s.io/api/core/v1",
 	"ctrl":             "sigs.k8s.io/controller-runtime",
+	"ctrlcache":        "sigs.k8s.io/controller-runtime/pkg/cache",
 	"discovery":        "github.com/gvrwatch/gvrwatch/discovery",
 	"dynamic":          "k8s.io/client-go/dynamic",
 	"dynamicfake":      "k8s.io/client-go/dynamic/fake",

@@ -40,7 +40,8 @@ func New(c dynamic.Interface, resync time.Duration, opts *stream.Options,
 	if err := invalid.Negative("resync", resync); err != nil {
 		return nil, err
 	}
-	f := &factory{client: c, resync: resync, of: slices.Clone(of), informers: map[schema.GroupVersionResource]*resourceInformer{}}
+	f := &factory{client: c, resync: resync, of: slices.Clone(of),
+		informers: map[schema.GroupVersionResource]*resourceInformer{}}
 	if opts != nil {
 		f.options = *opts
 		f.options.Namespaces = slices.Clone(opts.Namespaces)
