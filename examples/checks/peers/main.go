@@ -108,7 +108,7 @@ func runSuite(ctx context.Context, m *module, s suite, e expectation, verbose bo
 		return 0, err
 	}
 	r := compare(e, got, tests)
-	r.print(out, s, m.kube, time.Since(began), e)
+	r.print(out, s, m.version(s), time.Since(began), e)
 	if verbose {
 		for _, test := range got.leaves() {
 			if got.tests[test] != passed {

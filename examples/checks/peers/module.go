@@ -19,6 +19,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -32,27 +33,30 @@ var shims embed.FS
 
 // module is the temporary module in which suites run.
 type module struct {
-	root   string // of it
-	source string // the root of the repository
-	kube   string // the version of client-go, which is that of kubectl, too
+	root    string // of it
+	source  string // the root of the repository
+	kube    string // the version of client-go, which is that of kubectl, too
+	runtime string // the version of controller-runtime
 }
 
 // newModule makes a module in the folder root, with the requirements of module examples: its versions are the ones that
 // the suites run with.
 func newModule(ctx context.Context, root string) (*module, error) {
-	examples, err := modules(ctx, ".", "list", "-m", "-json", "github.com/gvrwatch/gvrwatch/examples", clientGo)
+	examples, err := modules(ctx, ".", "list", "-m", "-json", "github.com/gvrwatch/gvrwatch/examples",
+		clientGo, controllerRuntime)
 	if err != nil {
 		return nil, err
 	}
 	folder := examples[0].Dir
-	m := &module{root: root, source: filepath.Dir(folder), kube: examples[1].Version}
+	m := &module{root: root, source: filepath.Dir(folder), kube: examples[1].Version, runtime: examples[2].Version}
 	text, err := os.ReadFile(filepath.Join(folder, "go.mod"))
 	if err != nil {
 		return nil, err
 	}
 	_, requirements, _ := bytes.Cut(text, []byte("\n"))
 	requirements = bytes.Replace(requirements, []byte("=> .."), fmt.Appendf(nil, "=> %q", m.source), 1)
-	text = fmt.Appendf(nil, "module %s\n%s\nrequire %s %s\n", runModule, requirements, kubectl, m.kube)
+	text = fmt.Appendf(nil, "module %s\n%s\nrequire %s %s\nrequire %s v0.0.0\nreplace %[5]s => %[6]q\n",
+		runModule, requirements, kubectl, m.kube, examples[0].Path, folder)
 	sums, err := os.ReadFile(filepath.Join(folder, "go.sum"))
 	if err != nil {
 		return nil, err
@@ -84,9 +88,17 @@ func modules(ctx context.Context, folder string, args ...string) ([]goModule, er
 	return found, nil
 }
 
+// version returns the version of a suite's module.
+func (m *module) version(s suite) string {
+	if s.module == controllerRuntime {
+		return m.runtime
+	}
+	return m.kube
+}
+
 // add copies the files of a suite and its shim into the module. It returns the names of the suite's top-level tests.
 func (m *module) add(ctx context.Context, s suite) ([]string, error) {
-	found, err := modules(ctx, m.root, "mod", "download", "-json", s.module+"@"+m.kube)
+	found, err := modules(ctx, m.root, "mod", "download", "-json", s.module+"@"+m.version(s))
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +245,8 @@ func (m *module) test(ctx context.Context, s suite, e expectation, tests []strin
 	got := newRun()
 	program := filepath.Join(m.root, s.name+".test")
 	// What only their tests need is added to the temporary go.mod, in the versions that their go.mod has.
-	build := exec.CommandContext(ctx, "go", "test", "-mod=mod", "-vet=off", "-p=1", "-c", "-o", program, "./"+s.name)
+	build := exec.CommandContext(ctx, "go", "test", "-mod=mod", "-vet=off", "-p=1",
+		"-race="+strconv.FormatBool(s.race), "-c", "-o", program, "./"+s.name)
 	build.Dir = m.root
 	build.Env = append(build.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -248,8 +261,9 @@ func (m *module) test(ctx context.Context, s suite, e expectation, tests []strin
 		}
 		g.Go(func() error {
 			c := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", program, "-test.v=test2json",
-				"-test.run=^"+test+"$", "-test.timeout=2m")
+				"-test.run=^"+test+"$", "-test.timeout=5m")
 			c.Dir = filepath.Join(m.root, s.name)
+			c.Env = append(c.Environ(), s.env...)
 			out, err := c.Output()
 			if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited || ctx.Err() != nil {
 				return cmp.Or(context.Cause(ctx), err)

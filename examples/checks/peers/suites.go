@@ -15,17 +15,24 @@ type suite struct {
 	sources bool
 	own     string
 	edits   []edit
+	race    bool     // builds with the race detector
+	env     []string // added to that of the tests
 }
 
 // An edit replaces text in the copied files whose names end with suffix. It must match at least once.
 type edit struct{ suffix, old, new string }
 
 const (
-	clientGo = "k8s.io/client-go"
-	kubectl  = "k8s.io/kubectl"
+	clientGo          = "k8s.io/client-go"
+	controllerRuntime = "sigs.k8s.io/controller-runtime"
+	kubectl           = "k8s.io/kubectl"
 	// runModule is the temporary module. Its path begins as the library's does, for the library's internal packages.
 	runModule = "github.com/gvrwatch/gvrwatch/peers"
 )
+
+// detectors make client-go check that nobody changes what a cache keeps, and that a streamed list is what a second list
+// says, which needs a server that answers it.
+var detectors = []string{"KUBE_CACHE_MUTATION_DETECTOR=true", "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR=true"}
 
 var suites = []suite{
 	{
@@ -85,6 +92,55 @@ var suites = []suite{
 			},
 			{"reflector_test.go", "NewReflector(lw, &v1.Pod{}, ", "NewReflector(ours(lw, &v1.Pod{}), &v1.Pod{}, "},
 		},
+	},
+	{
+		name: "compact", module: clientGo, folder: "tools/cache",
+		ours:    "NewCompact for NewSharedInformer",
+		sources: true, own: "stream/informer",
+		files: []string{"shared_informer_test.go", "mutation_detector_test.go"},
+		helpers: []string{
+			"main_test.go", "util_test.go", "controller_test.go", "reflector_test.go",
+			"fifo_test.go", "delta_fifo_test.go", "the_real_fifo_test.go",
+		},
+		edits: []edit{
+			{"_test.go", "NewSharedInformer(", "newOursInformer("},
+			{"_test.go", "*sharedIndexInformer", "*oursInformer"},
+		},
+		race: true, env: detectors,
+	},
+	{
+		name: "compact-dynamic", module: clientGo, folder: "dynamic/dynamicinformer",
+		ours:  "NewCompact in the place of NewSharedIndexInformer",
+		files: []string{"informer.go", "interface.go", "informer_test.go"},
+		edits: []edit{
+			{"informer.go", "cache.NewSharedIndexInformerWithOptions(", "newCompact("},
+			{"_test.go", `"k8s.io/client-go/dynamic/dynamicinformer"`, `"` + runModule + `/compact-dynamic"`},
+		},
+		race: true, env: detectors[:1],
+	},
+	{
+		name: "compact-metadata", module: clientGo, folder: "metadata/metadatainformer",
+		ours:  "NewCompact in the place of NewSharedIndexInformer",
+		files: []string{"informer.go", "interface.go", "informer_test.go"},
+		edits: []edit{{"informer.go", "cache.NewSharedIndexInformer(", "newCompact("}},
+		race:  true, env: detectors[:1],
+	},
+	{
+		name: "compact-fake", module: clientGo, folder: "testing/internal",
+		ours:  "NewCompact for NewSharedIndexInformer, with a fake clientset",
+		files: []string{"listandwatch_test.go"},
+		edits: []edit{{"_test.go", "cache.NewSharedIndexInformer(", "newCompact("}},
+		race:  true, env: detectors,
+	},
+	{
+		name: "controller-runtime", module: controllerRuntime, folder: "pkg/cache",
+		ours:  "NewCompact as the default of cache.Options.NewInformer, examples/devserver for envtest",
+		files: []string{"cache_test.go", "cache_suite_test.go"},
+		edits: []edit{
+			{"_test.go", `"sigs.k8s.io/controller-runtime/pkg/cache"`, `"` + runModule + `/controller-runtime"`},
+			{"_test.go", `"sigs.k8s.io/controller-runtime/pkg/envtest"`, `"` + runModule + `/envtest"`},
+		},
+		race: true, env: detectors[:1],
 	},
 	{
 		name: "wait", module: kubectl, folder: "pkg/cmd/wait",
