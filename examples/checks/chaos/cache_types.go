@@ -35,10 +35,10 @@ func (t *thing) copyTo(to *thing) {
 
 type (
 	widget struct {
-		thing `json:",inline"`
+		thing `json:",inline"` // its fields are those of the JSON
 	}
 	globe struct {
-		thing `json:",inline"`
+		thing `json:",inline"` // its fields are those of the JSON
 	}
 	widgetList struct {
 		metav1.TypeMeta `json:",inline"`
