@@ -196,7 +196,7 @@ func spoil(o crclient.Object) {
 	}
 	for _, f := range o.GetManagedFields() {
 		if f.FieldsV1 != nil {
-			clear(f.FieldsV1.Raw)
+			f.FieldsV1.SetRawBytes([]byte("{}"))
 		}
 	}
 	switch o := o.(type) {
