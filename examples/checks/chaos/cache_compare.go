@@ -103,7 +103,8 @@ func (v *cacheView) look(ctx context.Context, want map[string]crclient.Object) (
 		got := map[string]bool{}
 		for _, o := range objects {
 			if !v.tape.isSent(o) {
-				return has, &difference{text: fmt.Sprintf("%s: %s is not what the server sent: %v", r.how, nameOf(o), o)}
+				text := fmt.Sprintf("%s: %s is not what the server sent: %.300v", r.how, nameOf(o), o)
+				return has, &difference{text: text}
 			}
 			if i == 0 {
 				has[o.GetUID()] = o.GetResourceVersion()
@@ -195,10 +196,11 @@ func (v *cacheView) reads(ctx context.Context, want map[string]crclient.Object) 
 			list("List in "+namespace, inside, crclient.InNamespace(namespace))
 			list("List by the index in "+namespace, both, crclient.InNamespace(namespace),
 				crclient.MatchingFields{earlyIndex: values[0]})
-			all = append(all, cacheRead{"ByIndex of " + namespace, inside, v.life.compact, func() ([]crclient.Object, error) {
+			byIndex := func() ([]crclient.Object, error) {
 				items, err := v.informer.GetIndexer().ByIndex(toolscache.NamespaceIndex, namespace)
 				return objectsOf(items), err
-			}})
+			}
+			all = append(all, cacheRead{"ByIndex of " + namespace, inside, v.life.compact, byIndex})
 		}
 	}
 	get := func(opts ...crclient.GetOption) func() ([]crclient.Object, error) {

@@ -38,7 +38,7 @@ func (h *cacheHandler) receive(kind Kind, before, now any, inferred bool) {
 	}
 	for _, one := range all {
 		if !h.view.tape.isSent(one) {
-			h.view.wrong(nil, fmt.Sprintf("a handler received %s of %s, which the server never sent: %v",
+			h.view.wrong(nil, fmt.Sprintf("a handler received %s of %s, which the server never sent: %.300v",
 				kind, nameOf(one), one))
 		}
 	}

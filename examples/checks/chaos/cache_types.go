@@ -35,10 +35,10 @@ func (t *thing) copyTo(to *thing) {
 
 type (
 	widget struct {
-		thing `json:",inline"`
+		thing `json:",inline"` // its fields are those of the JSON
 	}
 	globe struct {
-		thing `json:",inline"`
+		thing `json:",inline"` // its fields are those of the JSON
 	}
 	widgetList struct {
 		metav1.TypeMeta `json:",inline"`
@@ -196,7 +196,7 @@ func spoil(o crclient.Object) {
 	}
 	for _, f := range o.GetManagedFields() {
 		if f.FieldsV1 != nil {
-			clear(f.FieldsV1.Raw)
+			f.FieldsV1.SetRawBytes([]byte("{}"))
 		}
 	}
 	switch o := o.(type) {

@@ -23,9 +23,10 @@ import (
 // seconds it begins with a new one: client-go's informer may not notice that etcd was restored, and then gets nothing.
 //
 // What its handlers receive is judged as that of a peer, because both informers have client-go's loop over list and
-// watch, which says nothing of a gap. What the caches contain is judged: at each sync, it must be exactly what the server's
-// answers lead to, by all ways to read it, and this client changes what it reads. That the answers lead to what etcd
-// has is client-go's part, and counted.
+// watch, which says nothing of a gap. What the caches contain is judged: at each sync it must be exactly what the
+// server's answers lead to, by all ways to read it, while this client changes what it reads. Whether the answers lead
+// to what etcd has is client-go's part: that is counted, and must be so at the end. A typed cache takes {} for an empty
+// list (fault "empty-object").
 type cacheClient struct{ compact bool }
 
 func (c cacheClient) subject() subject {
@@ -35,8 +36,11 @@ func (c cacheClient) subject() subject {
 	return subject{Name: "controller-runtime's cache", ByObject: true}
 }
 
+// setLogger directs the log of controller-runtime to that of client-go.
+var setLogger = sync.OnceFunc(func() { log.SetLogger(klog.Background()) })
+
 func (c cacheClient) run(ctx context.Context, w *world, rec *recording) error {
-	log.SetLogger(klog.Background())
+	setLogger()
 	cfg := withFreshToken(w.config(true))
 	known := map[types.UID]report{} // to the handlers of all caches so far
 	for run := 1; ctx.Err() == nil; run++ {
@@ -49,14 +53,14 @@ func (c cacheClient) run(ctx context.Context, w *world, rec *recording) error {
 		default:
 			stopAtCalm = cancelAt(cancel, rec.calm, 8*time.Second+rand.N(12*time.Second))
 		}
-		err := l.live(lifeCtx, cfg)
+		views, err := l.live(lifeCtx, cfg)
 		stopAtCalm()
 		cancel()
 		if err != nil {
 			return err
 		}
 		if ctx.Err() == nil {
-			known = l.allKnown()
+			known = l.allKnown(views)
 		}
 	}
 	return nil
@@ -85,14 +89,13 @@ type cacheLife struct {
 	world   *world
 	rec     *recording
 	known   map[types.UID]report // to the handlers of the cache before
-	views   []*cacheView
 }
 
 // changesInPlace reports whether handlers change what they receive. With a resync, a handler would receive it again.
 func (l *cacheLife) changesInPlace() bool { return l.compact && l.run%2 == 0 }
 
 // live returns when ctx has ended, after a last look at what the cache contains.
-func (l *cacheLife) live(ctx context.Context, cfg *rest.Config) error {
+func (l *cacheLife) live(ctx context.Context, cfg *rest.Config) (views []*cacheView, err error) {
 	crds := l.world.definitions.resources()
 	var made *cacheView
 	o := cache.Options{Scheme: cacheScheme(), Mapper: cacheMapper(crds)}
@@ -112,7 +115,7 @@ func (l *cacheLife) live(ctx context.Context, cfg *rest.Config) error {
 	}
 	caches, err := cache.New(cfg, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, what := range cachedOf(crds) {
 		made = &cacheView{
@@ -123,9 +126,9 @@ func (l *cacheLife) live(ctx context.Context, cfg *rest.Config) error {
 				Acked: true})
 		}
 		if err := made.prepare(ctx, caches); err != nil {
-			return err
+			return nil, err
 		}
-		l.views = append(l.views, made)
+		views = append(views, made)
 	}
 	cacheCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -135,23 +138,23 @@ func (l *cacheLife) live(ctx context.Context, cfg *rest.Config) error {
 		}
 	})
 	var looking sync.WaitGroup
-	for _, v := range l.views {
+	for _, v := range views {
 		looking.Go(func() { v.run(ctx, caches) })
 	}
 	looking.Wait()
 	stop()
 	running.Wait()
-	return nil
+	return views, nil
 }
 
 // allKnown returns the last report of each object that the handlers know, in this cache or, where it has not synced, in
 // the one before.
-func (l *cacheLife) allKnown() map[types.UID]report {
+func (l *cacheLife) allKnown(views []*cacheView) map[types.UID]report {
 	all := map[types.UID]report{}
 	for uid, r := range l.known {
 		all[uid] = r
 	}
-	for _, v := range l.views {
+	for _, v := range views {
 		v.mu.Lock()
 		for uid, r := range v.reported {
 			if all[uid] = r; r.Kind == deleted {
@@ -165,7 +168,7 @@ func (l *cacheLife) allKnown() map[types.UID]report {
 
 // cacheView is an informer of a cache.
 type cacheView struct {
-	cached
+	cached   // whose methods make objects and lists
 	life     *cacheLife
 	tape     *tape
 	informer toolscache.SharedIndexInformer

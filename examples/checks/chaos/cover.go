@@ -116,7 +116,7 @@ func (j *judgement) walk() {
 			delete(j.order, r.Namespace)
 			j.fresh = false
 		case contents:
-			j.contents(i, r)
+			followContents(j, i, r)
 		default:
 			j.object(i, r)
 		}

@@ -26,22 +26,23 @@ type subject struct {
 
 // verdict is what the judge found out about one client in one seed.
 type verdict struct {
-	Name            string         `json:"name"`
-	Ours            bool           `json:"ours"`
-	Changes         int            `json:"changes"`          // in its scope, since its first SYNCED
-	DeletionsMissed int            `json:"deletions_missed"` // never reported
-	ChangesMissed   int            `json:"changes_missed"`   // never reported, and no GAP said so
-	ChangesInGaps   int            `json:"changes_in_gaps"`  // never reported, and not due: a GAP, or a restore
-	Live            int            `json:"live"`             // changes reported as they came from the watch
-	Repeats         int            `json:"repeats"`
-	OrderViolations int            `json:"order_violations"`
-	Invented        int            `json:"invented"`
-	FoldsWrong      int            `json:"folds_wrong"` // SYNCED, or the end, where its reports do not lead to the truth
-	Folds           int            `json:"folds"`
-	RewindsUnseen   int            `json:"rewinds_unseen"` // etcd was restored, and had caught up before the client looked
-	Runs            int            `json:"runs"`
-	Reports         int            `json:"reports"`
-	Contents        contentsCounts `json:"contents"`
+	Name            string `json:"name"`
+	Ours            bool   `json:"ours"`
+	Changes         int    `json:"changes"`          // in its scope, since its first SYNCED
+	DeletionsMissed int    `json:"deletions_missed"` // never reported
+	ChangesMissed   int    `json:"changes_missed"`   // never reported, and no GAP said so
+	ChangesInGaps   int    `json:"changes_in_gaps"`  // never reported, and not due: a GAP, or a restore
+	Live            int    `json:"live"`             // changes reported as they came from the watch
+	Repeats         int    `json:"repeats"`
+	OrderViolations int    `json:"order_violations"`
+	Invented        int    `json:"invented"`
+	FoldsWrong      int    `json:"folds_wrong"` // SYNCED, or the end, where its reports do not lead to the truth
+	Folds           int    `json:"folds"`
+	RewindsUnseen   int    `json:"rewinds_unseen"` // etcd was restored, and had caught up before the client looked
+	Runs            int    `json:"runs"`
+	Reports         int    `json:"reports"`
+	// Contents is about what a cache contains.
+	Contents contentsCounts `json:"contents"`
 	// Gaps counts the GAPs by reason.
 	Gaps map[string]int `json:"gaps"`
 	// RecoveryMS is the median time from the end of a fault to the first live report of a change after it. The key ""
@@ -49,12 +50,14 @@ type verdict struct {
 	RecoveryMS map[string]int64 `json:"recovery_ms"`
 	SyncedMS   map[string]int64 `json:"synced_ms"` // the same until SYNCED, of those that were in a gap
 
-	times      times
-	violations []violation
+	details details
 }
 
-// times are what RecoveryMS and SyncedMS have the medians of.
-type times struct{ recoveries, syncs samples }
+// details are what RecoveryMS and SyncedMS have the medians of, and the first violations.
+type details struct {
+	recoveries, syncs samples
+	violations        []violation
+}
 
 func (v *verdict) broken() int {
 	return v.DeletionsMissed + v.ChangesMissed + v.Repeats + v.OrderViolations + v.Invented + v.FoldsWrong
@@ -63,7 +66,7 @@ func (v *verdict) broken() int {
 // judge compares what a client reported with the truth.
 func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 	v := &verdict{Name: s.Name, Ours: s.Ours, Gaps: map[string]int{},
-		times: times{samples{}, samples{}}}
+		details: details{recoveries: samples{}, syncs: samples{}}}
 	view := h.view(s.Scope)
 	byResource := map[string][]report{}
 	for _, r := range reports {
@@ -91,7 +94,7 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 		j.run()
 		j.recover()
 	}
-	v.RecoveryMS, v.SyncedMS = v.times.recoveries.medians(), v.times.syncs.medians()
+	v.RecoveryMS, v.SyncedMS = v.details.recoveries.medians(), v.details.syncs.medians()
 	return v
 }
 

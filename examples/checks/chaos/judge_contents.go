@@ -29,36 +29,36 @@ type held struct {
 	to    int64
 }
 
-// contents follows a report of what a cache contains.
-func (j *judgement) contents(i int, r report) {
+// followContents follows a report of what a cache contains.
+func followContents(j *judgement, i int, r report) {
 	v := j.verdict
 	v.Contents.Compared++
 	if r.Wrong != "" {
 		v.Contents.Wrong++
-		j.describeContents(i, r.Wrong)
+		describeContents(j, i, r.Wrong)
 		return
 	}
 	who := holder{r.Run, r.Worker}
 	at, found := j.view.versionOf(j.resource, j.held[who], j.view.history.newest(r.At), r.Has)
 	if j.held[who] = at; !found {
 		v.Contents.Apart++
-		j.describeContents(i, fmt.Sprintf("it has %v, as etcd at no version after %d", r.Has, at.to))
+		describeContents(j, i, fmt.Sprintf("it has %v, as etcd at no version after %d", r.Has, at.to))
 	}
 }
 
-func (j *judgement) describeContents(i int, text string) {
+func describeContents(j *judgement, i int, text string) {
 	if c := &j.verdict.Contents; len(c.violations) < maxViolations {
-		c.violations = append(c.violations, j.around(i, "", fmt.Sprintf("%s: %s", j.reports[i], text)))
+		c.violations = append(c.violations, around(j, i, "", fmt.Sprintf("%s: %s", j.reports[i], text)))
 	}
 }
 
 // versionOf returns the first version from one on, in epochs up to newest, at which a resource has these objects. If
 // there is none, it returns from.
 func (v *view) versionOf(resource string, from held, newest int, has map[types.UID]string) (held, bool) {
+	after := from.to
 	for e := from.epoch; e <= newest; e++ {
-		after := int64(0)
-		if e == from.epoch {
-			after = from.to
+		if e > from.epoch {
+			after = min(after, v.history.epochs[e].After)
 		}
 		if to, found := v.versionIn(resource, e, after, has); found {
 			return held{e, to}, true

@@ -205,7 +205,7 @@ func TestJudge(t *testing.T) {
 			if diff := cmp.Diff(test.want, countsOf(v)); diff != "" {
 				t.Errorf("judge(%q) of %q (-want +got):\n%s%s", test.reports, test.truth, diff, texts(v))
 			}
-			if v.broken() > 0 && len(v.violations) == 0 {
+			if v.broken() > 0 && len(v.details.violations) == 0 {
 				t.Error("nothing describes the violations")
 			}
 		})
@@ -214,7 +214,7 @@ func TestJudge(t *testing.T) {
 
 func texts(v *verdict) string {
 	var b strings.Builder
-	for _, one := range v.violations {
+	for _, one := range v.details.violations {
 		fmt.Fprintf(&b, "%s\n%s", one.Text, one.Context)
 	}
 	return b.String()
@@ -244,5 +244,37 @@ func TestTimeBackIsMeasuredFromTheEndOfAFault(t *testing.T) {
 	v = judge(subject{Ours: true}, h, reports, faults)
 	if diff := cmp.Diff(map[string]int64{"stop": 3000, "": 3000}, v.SyncedMS); diff != "" {
 		t.Errorf("time until SYNCED (-want +got):\n%s", diff)
+	}
+}
+
+// TestContents: what a cache contains is that of one version after the other.
+func TestContents(t *testing.T) {
+	h := parseTruth("+u@1, +v@2, ~u@3, -v@4, rewind@2, ~u@3, ~v@5")
+	for _, test := range []struct {
+		why  string
+		has  []map[types.UID]string
+		want contentsCounts
+	}{
+		{"in order", []map[types.UID]string{{"u": "1"}, {"u": "1", "v": "2"}, {"u": "3", "v": "2"}, {"u": "3"}},
+			contentsCounts{Compared: 4}},
+		{"an object that does not exist", []map[types.UID]string{{"u": "1", "w": "1"}},
+			contentsCounts{Compared: 1, Apart: 1}},
+		{"an object is missing", []map[types.UID]string{{"u": "3", "v": "2"}, {"v": "2"}},
+			contentsCounts{Compared: 2, Apart: 1}},
+		{"back in time", []map[types.UID]string{{"u": "3"}, {"u": "1"}}, contentsCounts{Compared: 2, Apart: 1}},
+		{"after the restore", []map[types.UID]string{{"u": "3"}, {"u": "3", "v": "2"}, {"u": "3", "v": "5"}},
+			contentsCounts{Compared: 3}},
+	} {
+		var reports []report
+		for _, has := range test.has {
+			reports = append(reports, report{
+				At: time.Unix(1000, 0), Run: 1, Kind: contents, Resource: "widgets." + group, Has: has,
+			})
+		}
+		v := judge(subject{Name: "test", ByObject: true}, h, reports, nil)
+		got := contentsCounts{Compared: v.Contents.Compared, Wrong: v.Contents.Wrong, Apart: v.Contents.Apart}
+		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(contentsCounts{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.why, diff)
+		}
 	}
 }

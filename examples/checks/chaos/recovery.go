@@ -50,7 +50,7 @@ func (j *judgement) recover() {
 		}
 	}
 	slices.SortStableFunc(moments, func(a, b moment) int { return a.reported.Compare(b.reported) })
-	written, times := j.view.latest(j.resource), j.verdict.times
+	written, times := j.view.latest(j.resource), j.verdict.details
 	for _, f := range j.faults {
 		i, _ := slices.BinarySearchFunc(moments, f.To, func(m moment, t time.Time) int {
 			return cmp.Or(m.reported.Compare(t), 1) // the first one after t

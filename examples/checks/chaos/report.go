@@ -61,10 +61,10 @@ func (v *verdict) add(o *verdict) {
 	for reason, n := range o.Gaps {
 		v.Gaps[reason] += n
 	}
-	v.times.recoveries.add(o.times.recoveries)
-	v.times.syncs.add(o.times.syncs)
-	v.RecoveryMS, v.SyncedMS = v.times.recoveries.medians(), v.times.syncs.medians()
-	v.violations = append(v.violations, o.violations...)
+	v.details.recoveries.add(o.details.recoveries)
+	v.details.syncs.add(o.details.syncs)
+	v.RecoveryMS, v.SyncedMS = v.details.recoveries.medians(), v.details.syncs.medians()
+	v.details.violations = append(v.details.violations, o.details.violations...)
 	v.Contents.violations = append(v.Contents.violations, o.Contents.violations...)
 }
 
@@ -195,7 +195,7 @@ func (s *summary) printViolations(w io.Writer, all bool) {
 			found = nil
 		}
 		if v.Ours || all {
-			found = slices.Concat(found, v.violations)
+			found = slices.Concat(found, v.details.violations)
 		}
 		for _, one := range found[:min(limit, len(found))] {
 			fmt.Fprintf(w, "\nVIOLATION %s: %s\n%s", one.Client, one.Text, one.Context)

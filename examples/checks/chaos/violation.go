@@ -29,13 +29,13 @@ func (j *judgement) violate(count *int, i int, uid types.UID, format string, arg
 
 // describe adds a violation near the report with index i.
 func (j *judgement) describe(i int, uid types.UID, format string, args ...any) {
-	if len(j.verdict.violations) < maxViolations {
-		j.verdict.violations = append(j.verdict.violations, j.around(i, uid, fmt.Sprintf(format, args...)))
+	if d := &j.verdict.details; len(d.violations) < maxViolations {
+		d.violations = append(d.violations, around(j, i, uid, fmt.Sprintf(format, args...)))
 	}
 }
 
 // around returns a violation with what happened near the report with index i.
-func (j *judgement) around(i int, uid types.UID, text string) violation {
+func around(j *judgement, i int, uid types.UID, text string) violation {
 	var b strings.Builder
 	around := time.Time{}
 	if i >= 0 && i < len(j.reports) {
