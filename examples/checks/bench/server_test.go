@@ -142,7 +142,7 @@ func TestEvents(t *testing.T) {
 				if diff := cmp.Diff(want, partial[i].ObjectMeta); diff != "" {
 					t.Fatal(diff)
 				}
-				labels := pod(size, n%16).Labels
+				labels := example(size, n%16).GetLabels()
 				if cmp.Diff(labels, want.Labels) != "" || want.ResourceVersion != strconv.Itoa(firstVersion+1+n) {
 					t.Fatalf("event %d is %v, want labels %v", n, want, labels)
 				}
@@ -228,9 +228,9 @@ func TestSizes(t *testing.T) {
 	} {
 		all, bare, objects := 0, 0, 0
 		for n := 0; n < templates; n += 37 {
-			p := pod(tt.size, n)
+			p := example(tt.size, n)
 			f := form{}.frame(watch.Modified, p)
-			p.ManagedFields = nil
+			p.SetManagedFields(nil)
 			all, bare, objects = all+len(f.text), bare+len(form{}.encode(watch.Modified, p)), objects+1
 			got := fmt.Sprint(len(f.holes[identity]), len(f.holes[version]), len(f.holes[sent]), len(f.holes[changed]))
 			if want := fmt.Sprint(2+tt.containers, 1, 1, 2); got != want || bytes.Count(f.text, []byte("\n")) != 1 {
