@@ -27,7 +27,7 @@ func TestEveryPeer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it takes seconds (.ci/run runs it, without -short)")
 	}
-	rows, err := settings{part: 1000, runs: 1}.measure(t.Context(), t.Output())
+	rows, err := settings{part: 1000, runs: 1, caches: true}.measure(t.Context(), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}

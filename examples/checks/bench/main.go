@@ -35,7 +35,7 @@ func main() {
 
 // settings are the flags.
 type settings struct {
-	quick, devserver          bool
+	quick, caches, devserver  bool
 	only                      []string
 	profiles, json, from, svg string
 	part, runs                int // of -quick: an n-th of the objects and events, and the runs of each measurement
@@ -53,6 +53,7 @@ func program(ctx context.Context, args []string, out, progress io.Writer) error 
 		s.only = strings.Split(names, ",")
 		return nil
 	})
+	f.BoolVar(&s.caches, "caches", false, "measure caches, too, which takes an hour (without -quick)")
 	f.BoolVar(&s.devserver, "devserver", false, "measure on the embedded API server as well; needs the go command")
 	f.StringVar(&s.profiles, "cpuprofile", "", "write CPU profiles of the peers to this `folder`")
 	f.StringVar(&s.json, "json", "", "write the figures to this `file`")
@@ -123,7 +124,7 @@ func (s settings) measure(ctx context.Context, progress io.Writer) (rows []row, 
 	}
 	for id := range s.runs * len(all) {
 		round, m := id/len(all), all[id%len(all)]
-		if m.Kind == "heap" && round > 0 { // it differs little between runs
+		if (m.Kind == "heap" || m.isCache()) && round > 0 { // it differs little between runs, or takes minutes
 			continue
 		}
 		j := job{Measurement: m, Server: fmt.Sprintf("http://%s%s", listener.Addr(), pods.add(m.Load))}
@@ -134,7 +135,11 @@ func (s settings) measure(ctx context.Context, progress io.Writer) (rows []row, 
 			j.Profile = filepath.Join(s.profiles, fmt.Sprintf("%s-%s-%d.pprof", m.Peer.Name, m.Kind, round+1))
 		}
 		began := time.Now()
-		figures, err := j.do(ctx, fmt.Sprintf("GOGC=%d", m.GOGC), "TMPDIR="+temp)
+		env := []string{fmt.Sprintf("GOGC=%d", m.GOGC), "TMPDIR=" + temp}
+		if m.paged() {
+			env = append(env, "KUBE_FEATURE_WatchListClient=false")
+		}
+		figures, err := j.do(ctx, env...)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -153,7 +158,8 @@ func (s settings) selected(all []measurement) (some []measurement, err error) {
 		name, _ := m.row()
 		is := func(wanted string) bool { return wanted == name || wanted == name+"/"+m.Kind }
 		unknown = slices.DeleteFunc(unknown, is)
-		if (s.devserver || m.Kind != "devserver") && (s.only == nil || slices.ContainsFunc(s.only, is)) {
+		asked := s.only == nil && (s.caches || !m.isCache()) || slices.ContainsFunc(s.only, is)
+		if asked && (s.devserver || m.Kind != "devserver") {
 			some = append(some, m)
 		}
 	}
@@ -168,7 +174,7 @@ func (s settings) selected(all []measurement) (some []measurement, err error) {
 
 const (
 	jobVariable = "GVRWATCH_BENCH_JOB" // environment variable that makes this program do a job
-	jobTimeout  = 5 * time.Minute      // after it a peer counts as stuck
+	jobTimeout  = 10 * time.Minute     // after it a peer counts as stuck
 )
 
 // job is one measurement in a process of its own.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -30,9 +31,11 @@ type measurement struct {
 	Kind string // "events" or one of peer.kinds
 	GOGC int
 	Live int // megabytes of other live heap in the process, in pieces of 1 KiB
+	// Window is how long a cache gets events with as many handlers. Before, it settles for four times as long.
+	Window time.Duration
 }
 
-var kinds = strings.Fields("events 11k gogc400 live64 snapshot latency1000 latency4000 heap devserver")
+var kinds = strings.Fields("events 11k gogc400 live64 snapshot latency1000 latency4000 heap " + cacheKinds + " devserver")
 
 // measurements returns all measurements in the order of the tables, with a part of the objects and events.
 func measurements(part int) (all []measurement) {
@@ -57,6 +60,13 @@ func measurements(part int) (all []measurement) {
 				m.Load.Events, m.Load.Length = 0, 3*time.Second/time.Duration(min(part, 10))
 				fmt.Sscanf(kind, "latency%d", &m.Load.Rate)
 			}
+			if m.isCache() {
+				m.Load = scenario{Size: small, Objects: share(100_000), Rate: 500, Length: time.Hour} // until it ends
+				m.Window = 15 * time.Second / time.Duration(part)
+				if strings.HasPrefix(kind, "secrets") {
+					m.Load.Size = ofSecret
+				}
+			}
 			if kind == "events" && p.thousands > 0 || slices.Contains(strings.Fields(p.kinds), kind) {
 				all = append(all, m)
 			}
@@ -75,6 +85,9 @@ func (m measurement) row() (name, base string) {
 		return m.Peer.Name, "dynamic-list"
 	case "devserver":
 		return "devserver-" + m.Peer.Name, "devserver-dynamic"
+	case "pods", "pods-paged", "secrets", "secrets-paged":
+		name = m.Load.resource().Resource + "-" + m.Peer.Name
+		return name, strings.TrimSuffix(name, compacts)
 	case "11k", "gogc400", "live64":
 		return m.Peer.Name + "-" + m.Kind, "dynamic-" + m.Kind
 	}
@@ -108,14 +121,16 @@ var liveHeap []*[1 << 10]byte
 
 // measure makes the measurement in this process, prints its figures as JSON, and ends the process.
 func (j job) measure(run func(*lap)) {
-	l := &lap{of: j.Measurement, server: j.Server, profile: j.Profile, resource: pods, every: 1}
+	l := &lap{of: j.Measurement, server: j.Server, profile: j.Profile, resource: j.Measurement.Load.resource(), every: 1}
 	if l.of.Kind == "devserver" {
 		l.resource = podLikes
 	}
 	for range l.of.Live << 10 {
 		liveHeap = append(liveHeap, new([1 << 10]byte))
 	}
-	l.delays = make([]int64, 0, int(float64(l.of.Load.Rate)*l.of.Load.Length.Seconds())+1000)
+	if !l.of.isCache() {
+		l.delays = make([]int64, 0, int(float64(l.of.Load.Rate)*l.of.Load.Length.Seconds())+1000)
+	}
 	l.live = reachable()
 	if l.of.snapshot() {
 		l.begin()
@@ -151,6 +166,23 @@ func (l *lap) begin() {
 	}
 	l.before, _, l.baseMB = usage()
 	l.began = time.Now()
+}
+
+// phase begins a part of a measurement, which has a profile of its own. At its end it returns what it took and used.
+func (l *lap) phase(name string) (end func() (seconds float64, used map[string]float64)) {
+	profile := l.profile
+	l.profile = strings.Replace(profile, ".pprof", "-"+name+".pprof", 1)
+	l.begin()
+	l.profile = profile
+	return func() (float64, map[string]float64) {
+		seconds := time.Since(l.began).Seconds()
+		used, _, _ := usage()
+		pprof.StopCPUProfile()
+		for name := range used {
+			used[name] -= l.before[name]
+		}
+		return seconds, used
+	}
 }
 
 // synced is called once the peer knows so many existing objects. It makes the server send the events, or ends the
@@ -221,6 +253,11 @@ func (l *lap) finish() {
 			f[name] = (v - l.before[name]) / n
 		}
 	}
+	l.print(f)
+}
+
+// print prints the figures and ends the process.
+func (l *lap) print(f map[string]float64) {
 	if l.atEnd != nil {
 		l.atEnd()
 	}
@@ -243,16 +280,17 @@ func (l *lap) verify() {
 }
 
 // usage returns the resources that this process has used, by the names of their figures, and its resident size.
-// Without /proc there are only allocations.
+// Without /proc there is no size.
 func usage() (used map[string]float64, peakMB, nowMB float64) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	used = map[string]float64{"allocs_per_event": float64(m.Mallocs), "bytes_per_event": float64(m.TotalAlloc)}
+	var r syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	used[cpu] = float64(r.Utime.Nano()+r.Stime.Nano()) / 1e3
 	if p, err := procfs.Self(); err == nil {
-		stat, err := p.Stat()
-		status, statusErr := p.NewStatus()
-		check(errors.Join(err, statusErr))
-		used["cpu_us_per_event"] = stat.CPUTime() * 1e6
+		status, err := p.NewStatus()
+		check(err)
 		peakMB, nowMB = float64(status.VmHWM)/1e6, float64(status.VmRSS)/1e6
 	}
 	return used, peakMB, nowMB

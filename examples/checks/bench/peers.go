@@ -8,6 +8,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,7 +44,7 @@ type peer struct {
 	run        func(*lap)
 }
 
-var peers = []peer{
+var peers = slices.Concat(cachePeers, []peer{
 	{"bytes", "the bytes of a watch, not decoded", 2000, "", readingBytes},
 	{"dynamic", "client-go's dynamic Watch", 40, "11k gogc400 live64 latency1000 latency4000 devserver",
 		watching(stock)},
@@ -78,10 +79,11 @@ var peers = []peer{
 	{"ours-store-compressed", "Store, Compress", 0, "snapshot heap", storing(&store.Options{Compress: true})},
 
 	{"create", "creates the objects of the embedded API server", 0, "", create},
-}
+})
 
 var (
 	pods      = resource("", "Pod")
+	secrets   = resource("", "Secret")
 	podLikes  = resource("bench.example.com", "PodLike") // on the embedded API server, which has no pods
 	noManaged = &stream.ClientOptions{DropManagedFields: true}
 )

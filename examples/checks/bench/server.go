@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,7 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/gvrwatch/gvrwatch/gvr"
 )
 
 const (
@@ -40,17 +42,17 @@ type run struct {
 	started chan struct{} // closed when the events start
 }
 
-// server implements the part of the Kubernetes API that the peers need: a list, page, watch or streaming list of pods,
-// of the cluster or a namespace. The first part of the path is the run.
+// server implements the part of the Kubernetes API that the peers need: a list, page, watch or streaming list of pods
+// or Secrets, of the cluster or a namespace. The first part of the path is the run.
 type server struct {
-	mu     sync.Mutex
-	runs   []*run
-	pods   map[string][]*corev1.Pod // by size
-	frames map[string][]*frame      // by form, size and event
+	mu      sync.Mutex
+	runs    []*run
+	objects map[string][]object // by size
+	frames  map[string][]*frame // by form, size and event
 }
 
 func newServer() *server {
-	return &server{pods: map[string][]*corev1.Pod{}, frames: map[string][]*frame{}}
+	return &server{objects: map[string][]object{}, frames: map[string][]*frame{}}
 }
 
 // add adds a run, and returns its path.
@@ -68,10 +70,10 @@ func (s *server) render(f form, size string, event watch.EventType, n int) []*fr
 	defer s.mu.Unlock()
 	key := fmt.Sprint(f, size, event)
 	for i := len(s.frames[key]); i < min(n, templates); i++ {
-		if i == len(s.pods[size]) {
-			s.pods[size] = append(s.pods[size], pod(size, i))
+		if i == len(s.objects[size]) {
+			s.objects[size] = append(s.objects[size], example(size, i))
 		}
-		s.frames[key] = append(s.frames[key], f.frame(event, s.pods[size][i]))
+		s.frames[key] = append(s.frames[key], f.frame(event, s.objects[size][i]))
 	}
 	return s.frames[key]
 }
@@ -79,8 +81,8 @@ func (s *server) render(f form, size string, event watch.EventType, n int) []*fr
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{run}/start", func(_ http.ResponseWriter, req *http.Request) { close(s.run(req).started) })
-	mux.HandleFunc("GET /{run}/api/v1/pods", s.serve)
-	mux.HandleFunc("GET /{run}/api/v1/namespaces/{namespace}/pods", s.serve)
+	mux.HandleFunc("GET /{run}/api/v1/{resource}", s.serve)
+	mux.HandleFunc("GET /{run}/api/v1/namespaces/{namespace}/{resource}", s.serve)
 	return mux
 }
 
@@ -91,7 +93,15 @@ func (s *server) run(req *http.Request) *run {
 	return s.runs[i]
 }
 
-// request says which pods a client asks for, and in which form.
+// resource is that of the objects.
+func (of scenario) resource() gvr.Resource {
+	if of.Size == ofSecret {
+		return secrets
+	}
+	return pods
+}
+
+// request says which objects a client asks for, and in which form.
 type request struct {
 	run         *run
 	form        form
@@ -102,7 +112,11 @@ func (s *server) serve(w http.ResponseWriter, req *http.Request) {
 	accept, query := req.Header.Get("Accept"), req.URL.Query()
 	a := request{run: s.run(req), step: 1}
 	a.form.metadata = strings.Contains(accept, "as=PartialObjectMetadata")
-	a.form.proto = a.form.metadata && strings.HasPrefix(accept, "application/vnd.kubernetes.protobuf")
+	a.form.proto = strings.HasPrefix(accept, runtime.ContentTypeProtobuf)
+	if req.PathValue("resource") != a.run.load.resource().Resource {
+		http.NotFound(w, req)
+		return
+	}
 	if name := req.PathValue("namespace"); name != "" {
 		a.step = namespaces
 		for a.first < namespaces-1 && namespaceOf(a.first) != name {
@@ -110,11 +124,18 @@ func (s *server) serve(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	watching, _ := strconv.ParseBool(query.Get("watch"))
-	if a.form.metadata && !watching || query.Get("labelSelector")+query.Get("fieldSelector") != "" {
-		http.Error(w, "lists of metadata and selectors are not supported", http.StatusBadRequest)
+	if query.Get("labelSelector")+query.Get("fieldSelector") != "" {
+		http.Error(w, "selectors are not supported", http.StatusBadRequest)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
+	contentType := runtime.ContentTypeJSON
+	if a.form.proto {
+		contentType = runtime.ContentTypeProtobuf
+		if watching {
+			contentType += ";stream=watch"
+		}
+	}
+	w.Header().Set("Content-Type", contentType)
 	if watching {
 		s.watch(a, w, req)
 	} else {
@@ -133,25 +154,28 @@ func (s *server) list(a request, w http.ResponseWriter, req *http.Request) {
 	limit, _ := strconv.Atoi(req.URL.Query().Get("limit"))
 	n, _ := strconv.Atoi(req.URL.Query().Get("continue"))
 	n = max(n, a.first)
-	end, more := a.run.load.Objects, ""
+	end, m := a.run.load.Objects, metav1.ListMeta{ResourceVersion: strconv.Itoa(firstVersion)}
 	if next := n + limit*a.step; limit > 0 && next < end {
-		more = fmt.Sprintf(`,"continue":"%d","remainingItemCount":%d`, next, (end-next+a.step-1)/a.step)
+		m.Continue, m.RemainingItemCount = strconv.Itoa(next), new(int64((end-next+a.step-1)/a.step))
 		end = next
 	}
-	out := bufio.NewWriterSize(w, batch)
-	fmt.Fprintf(out, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"%s},"items":[`,
-		firstVersion, more)
-	var object []byte
-	added := s.render(a.form, a.run.load.Size, watch.Added, a.run.load.Objects)
-	for separator := "{"; n < end; n += a.step {
-		// An item is the object of a frame without its kind.
-		object = a.existing(object[:0], added, n)
-		item := bytes.TrimPrefix(object, []byte(`{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1",`))
-		out.WriteString(separator)
-		out.Write(bytes.TrimSuffix(item, []byte("}\n")))
-		separator = ",{"
+	a.form.item = true
+	items := s.render(a.form, a.run.load.Size, watch.Added, a.run.load.Objects)
+	size := 0
+	for i := n; i < end; i += a.step {
+		size += len(items[i%templates].text)
 	}
-	out.WriteString("]}\n")
+	out := bufio.NewWriterSize(w, batch)
+	out.Write(a.form.listHead(a.run.load.resource().Kind, m, size))
+	for i := n; i < end; i += a.step {
+		if i > n && !a.form.proto {
+			out.WriteByte(',')
+		}
+		out.Write(a.existing(out.AvailableBuffer(), items, i))
+	}
+	if !a.form.proto {
+		out.WriteString("]}\n")
+	}
 	out.Flush() // an error means that the client has gone
 }
 
@@ -167,9 +191,6 @@ func (s *server) watch(a request, w http.ResponseWriter, req *http.Request) {
 	if v := req.URL.Query().Get("resourceVersion"); !initial && v != strconv.Itoa(firstVersion) {
 		http.Error(w, "the events begin after the list", http.StatusInternalServerError)
 		return
-	}
-	if a.form.proto {
-		w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf;stream=watch")
 	}
 	// Both before the answer, because the peer may start the events at once.
 	added, modified := s.render(a.form, a.run.load.Size, watch.Added, a.run.load.Objects), []*frame(nil)
@@ -197,9 +218,14 @@ func (s *server) watch(a request, w http.ResponseWriter, req *http.Request) {
 
 // bookmark returns the frame of a bookmark with an annotation.
 func (a request) bookmark(version int, annotation string) []byte {
-	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}
-	p.ResourceVersion, p.Annotations = strconv.Itoa(version), map[string]string{annotation: "true"}
-	return a.form.encode(watch.Bookmark, p)
+	o := object(&corev1.Pod{})
+	if a.run.load.Size == ofSecret {
+		o = &corev1.Secret{}
+	}
+	o.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(a.run.load.resource().Kind))
+	o.SetResourceVersion(strconv.Itoa(version))
+	o.SetAnnotations(map[string]string{annotation: "true"})
+	return a.form.encode(watch.Bookmark, o)
 }
 
 // body is the answer to a watch. It is sent in large writes.
@@ -216,7 +242,7 @@ func (b *body) flush() error {
 // does not flush while there are more. Those at a rate end with some that have no stamp, which end the measurement.
 func (a request) send(out *body, of []*frame) (version int) {
 	load := a.run.load
-	objects, event, err := (min(load.Objects, templates)-a.first+a.step-1)/a.step, 0, error(nil)
+	objects, event, err := (load.Objects-a.first+a.step-1)/a.step, 0, error(nil)
 	write := func(end int, stamped bool) {
 		var at time.Time
 		for ; event < end && err == nil; event++ {
@@ -225,7 +251,7 @@ func (a request) send(out *body, of []*frame) (version int) {
 			}
 			n := a.first + event%objects*a.step
 			version = firstVersion + 1 + a.first + event*a.step
-			_, err = out.Write(of[n].append(out.AvailableBuffer(), n, version, event, at))
+			_, err = out.Write(of[n%templates].append(out.AvailableBuffer(), n, version, event, at))
 		}
 	}
 	for began := time.Now(); load.Rate > 0 && time.Since(began) < load.Length && err == nil; time.Sleep(tick) {

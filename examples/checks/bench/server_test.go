@@ -15,12 +15,18 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // startRun starts a server, and returns the configuration of a client of a run.
@@ -105,6 +111,83 @@ func TestLists(t *testing.T) {
 	}
 }
 
+// TestForms: in each form that caches ask for, a list, its pages and a streaming list have the same objects, which are
+// those in JSON.
+func TestForms(t *testing.T) {
+	const objects = 25
+	for _, size := range []string{small, ofSecret} {
+		c := startRun(t, scenario{Objects: objects, Size: size})
+		of := scenario{Size: size}.resource()
+		whole, err := dynamic.NewForConfigOrDie(c).Resource(of.GroupVersionResource).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(whole.Items) != objects {
+			t.Fatalf("%d objects (%v), want %d", len(whole.Items), err, objects)
+		}
+		for name, as := range map[string]representation{
+			"typed": asTyped, "unstructured": asUnstructured, "metadata": asMetadata,
+		} {
+			mapper := meta.NewDefaultRESTMapper(nil)
+			mapper.Add(of.GroupVersion().WithKind(of.Kind), meta.RESTScopeNamespace)
+			reader, err := client.NewWithWatch(c, client.Options{Mapper: mapper})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, all := as(of.Kind)
+			_, page := as(of.Kind)
+			_, rest := as(of.Kind)
+			_, stream := as(of.Kind)
+			limited := &client.ListOptions{Limit: 20}
+			err = errors.Join(reader.List(t.Context(), all), reader.List(t.Context(), page, limited))
+			limited.Continue = page.GetContinue()
+			err = errors.Join(err, reader.List(t.Context(), rest, limited))
+			w, watchErr := reader.Watch(t.Context(), stream, &client.ListOptions{Raw: &metav1.ListOptions{
+				SendInitialEvents: new(true), AllowWatchBookmarks: true,
+				ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}})
+			if err := errors.Join(err, watchErr); err != nil {
+				t.Fatalf("%s %s: %v", of.Kind, name, err)
+			}
+			got := map[string][]kruntime.Object{"list": items(t, all), "pages": append(items(t, page), items(t, rest)...),
+				"stream": read[kruntime.Object](t, w, watch.Added)}
+			for i := range whole.Items {
+				wanted, _ := as(of.Kind)
+				text, err := whole.Items[i].MarshalJSON()
+				if err := errors.Join(err, json.Unmarshal(text, wanted)); err != nil {
+					t.Fatal(err)
+				}
+				for from, objects := range got {
+					if len(objects) != len(whole.Items) {
+						t.Fatalf("%s %s, %s: %d objects, want %d", of.Kind, name, from, len(objects), len(whole.Items))
+					}
+					comparable := func(o kruntime.Object) kruntime.Object {
+						o = o.DeepCopyObject()
+						o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // typed clients drop it
+						// The times that change between events are constant in protobuf.
+						if p, ok := o.(*corev1.Pod); ok {
+							p.Status.Conditions[0].LastTransitionTime = metav1.Time{}
+						}
+						for i, f := range o.(metav1.Object).GetManagedFields() {
+							f.Time = nil
+							o.(metav1.Object).GetManagedFields()[i] = f
+						}
+						return o
+					}
+					if want, got := comparable(wanted), comparable(objects[i]); !equality.Semantic.DeepEqual(want, got) {
+						t.Fatalf("%s %s, %s: %s", of.Kind, name, from, cmp.Diff(want, got))
+					}
+				}
+			}
+		}
+	}
+}
+
+func items(t *testing.T, l kruntime.Object) []kruntime.Object {
+	t.Helper()
+	all, err := meta.ExtractList(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // TestEvents: a watch has exactly the events of its namespace, each with the next version and the right object, and the
 // same metadata in protobuf, for which client-go's metadata client asks.
 func TestEvents(t *testing.T) {
@@ -142,7 +225,7 @@ func TestEvents(t *testing.T) {
 				if diff := cmp.Diff(want, partial[i].ObjectMeta); diff != "" {
 					t.Fatal(diff)
 				}
-				labels := pod(size, n%16).Labels
+				labels := example(size, n%16).GetLabels()
 				if cmp.Diff(labels, want.Labels) != "" || want.ResourceVersion != strconv.Itoa(firstVersion+1+n) {
 					t.Fatalf("event %d is %v, want labels %v", n, want, labels)
 				}
@@ -189,7 +272,12 @@ func TestAnswers(t *testing.T) {
 			`200 application/json {"type":"ADDED","object":{"kind":"PartialObjectMetadata",`},
 		{"metadata in protobuf", initial, "application/vnd.kubernetes.protobuf" + as + ",application/json" + as,
 			"200 application/vnd.kubernetes.protobuf;stream=watch \x00\x00"},
-		{"a list of metadata", "/api/v1/pods", "application/json" + as, "400 "},
+		{"a list in JSON", "/api/v1/pods", "application/json",
+			`200 application/json {"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"500000000"},"ite`},
+		{"a list of metadata in JSON", "/api/v1/pods", "application/json" + as,
+			`200 application/json {"kind":"PartialObjectMetadataList",`},
+		{"a list in protobuf", "/api/v1/pods", "application/vnd.kubernetes.protobuf,application/json",
+			"200 application/vnd.kubernetes.protobuf k8s\x00"},
 		{"a selector, which the server can't apply", "/api/v1/pods?labelSelector=app", "", "400 "},
 		{"another resource", "/api/v1/services", "", "404 "},
 		{"a version before the list", "/api/v1/pods?watch=1&resourceVersion=7", "", "500 "},
@@ -220,20 +308,22 @@ func TestAnswers(t *testing.T) {
 // placeholders as fields that differ.
 func TestSizes(t *testing.T) {
 	for _, tt := range []struct {
-		size                    string
-		least, most, containers int
+		size         string
+		least, most  int
+		placeholders string // of identity, version, send time, and time of the change
 	}{
-		{small, 2700, 2900, 1},
-		{big, 10_500, 11_700, 3},
+		{small, 2700, 2900, "3 1 1 2"},
+		{big, 10_500, 11_700, "5 1 1 2"},
+		{ofSecret, 1200, 1400, "2 1 0 1"},
 	} {
 		all, bare, objects := 0, 0, 0
 		for n := 0; n < templates; n += 37 {
-			p := pod(tt.size, n)
+			p := example(tt.size, n)
 			f := form{}.frame(watch.Modified, p)
-			p.ManagedFields = nil
+			p.SetManagedFields(nil)
 			all, bare, objects = all+len(f.text), bare+len(form{}.encode(watch.Modified, p)), objects+1
 			got := fmt.Sprint(len(f.holes[identity]), len(f.holes[version]), len(f.holes[sent]), len(f.holes[changed]))
-			if want := fmt.Sprint(2+tt.containers, 1, 1, 2); got != want || bytes.Count(f.text, []byte("\n")) != 1 {
+			if want := tt.placeholders; got != want || bytes.Count(f.text, []byte("\n")) != 1 {
 				t.Fatalf("%s, %d: %s placeholders, want %s, in one line: %s", tt.size, n, got, want, f.text)
 			}
 		}
