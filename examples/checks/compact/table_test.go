@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -15,6 +16,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "12") // the tests compute little, and wait often
 	// client-go and controller-runtime log the faults of the tests.
 	klog.SetLogger(klog.New(log.NullLogSink{}))
 	ctrl.SetLogger(klog.New(log.NullLogSink{}))
