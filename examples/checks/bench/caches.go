@@ -147,7 +147,7 @@ func (l *lap) some() func(metav1.Object) []string {
 
 // cacheLap is the measurement of a cache.
 type cacheLap struct {
-	*lap
+	lap      *lap
 	informer cache.SharedIndexInformer
 	start    func()
 	reader   client.Reader // nil if it has none
@@ -158,9 +158,9 @@ type cacheLap struct {
 
 // measure makes the measurements of a cache, prints the figures, and ends the process.
 func (m *cacheLap) measure() {
-	n, objects := float64(m.of.Load.Objects), atomic.Int64{}
+	n, objects := float64(m.lap.of.Load.Objects), atomic.Int64{}
 	m.figures = map[string]float64{}
-	end := m.phase("start")
+	end := m.lap.phase("start")
 	handle := func(h cache.ResourceEventHandler) cache.ResourceEventHandlerRegistration {
 		registration, err := m.informer.AddEventHandler(h)
 		check(err)
@@ -178,22 +178,22 @@ func (m *cacheLap) measure() {
 		log.Fatalf("the handler knows %d objects, want %.0f", got, n)
 	}
 	_, peak, _ := usage()
-	if m.of.paged() {
+	if m.lap.of.paged() {
 		m.figures["cache_paged_start_s"], m.figures["cache_paged_start_cpu_us"] = seconds, used[cpu]/n
 		m.figures["cache_paged_peak_mb"] = peak
-		m.print(m.figures)
+		m.lap.print(m.figures)
 	}
 	m.figures["cache_start_s"], m.figures["cache_start_cpu_us"] = seconds, used[cpu]/n
-	m.figures["cache_peak_mb"], m.figures["cache_base_mb"] = peak, m.baseMB // of the only phase until now
-	time.Sleep(4 * m.of.Window)
+	m.figures["cache_peak_mb"], m.figures["cache_base_mb"] = peak, m.lap.baseMB // of the only phase until now
+	time.Sleep(4 * m.lap.of.Window)
 	_, _, m.figures["cache_settled_mb"] = usage()
-	m.figures["cache_heap_bytes"] = (float64(reachable()) - float64(m.live)) / n
+	m.figures["cache_heap_bytes"] = (float64(reachable()) - float64(m.lap.live)) / n
 	m.figures["cached_objects"] = n
 
-	end = m.phase("reads")
+	end = m.lap.phase("reads")
 	m.reads()
 	end()
-	resp, err := http.Post(m.server+"/start", "", nil)
+	resp, err := http.Post(m.lap.server+"/start", "", nil)
 	check(err)
 	resp.Body.Close()
 	m.steady("cache_cpu_us_1")
@@ -202,16 +202,16 @@ func (m *cacheLap) measure() {
 		<-more.HasSyncedChecker().Done()
 	}
 	m.steady("cache_cpu_us_10")
-	m.print(m.figures)
+	m.lap.print(m.figures)
 }
 
 // steady measures what an event costs at the rate, after a collection.
 func (m *cacheLap) steady(figure string) {
 	runtime.GC()
+	end := m.lap.phase(figure)
 	before := m.events.Load()
-	end := m.phase(figure)
-	for m.events.Load() == before {
-		time.Sleep(m.of.Window)
+	for began := true; began || m.events.Load() == before; began = false {
+		time.Sleep(m.lap.of.Window)
 	}
 	_, used := end()
 	m.figures[figure] = used[cpu] / float64(m.events.Load()-before)
@@ -247,7 +247,7 @@ func (m *cacheLap) reads() {
 	}
 	ctx := context.Background()
 	clientGet := func(i int) {
-		o, _ := m.as(m.resource.Kind)
+		o, _ := m.as(m.lap.resource.Kind)
 		namespace, name, _ := strings.Cut(keys[i], "/")
 		check(m.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o))
 	}
@@ -255,7 +255,7 @@ func (m *cacheLap) reads() {
 	m.timed("cache_client_get_warm", 1, len(keys)/5, warm(clientGet))
 	list := func(want int, o ...client.ListOption) func(int) {
 		return func(int) {
-			_, l := m.as(m.resource.Kind)
+			_, l := m.as(m.lap.resource.Kind)
 			err := m.reader.List(ctx, l, o...)
 			must(err == nil && meta.LenList(l) == want, "client.List", err)
 		}
@@ -288,7 +288,8 @@ func (m *cacheLap) timed(figure string, unit float64, times int, f func(int)) {
 
 // cacheTables are the tables of the caches: titles and columns.
 var cacheTables = [][2]string{
-	{"Caches: memory", "cache_heap_bytes cache_settled_mb cache_peak_mb cache_paged_peak_mb cache_base_mb cached_objects"},
+	{"Caches: memory",
+		"cache_heap_bytes cache_settled_mb cache_peak_mb cache_paged_peak_mb cache_base_mb cached_objects"},
 	{"Caches: Get, in microseconds", "cache_get_warm_p50 cache_get_warm_p99 cache_get_cold_p50 cache_get_cold_p99 " +
 		"cache_client_get_warm_p50 cache_client_get_warm_p99 cache_client_get_cold_p50 cache_client_get_cold_p99"},
 	{"Caches: List of 100 in microseconds, of all in milliseconds", "cache_list_100_p50 cache_list_100_p99 " +
@@ -322,7 +323,8 @@ func cacheTargets() (all []target) {
 		heaps := []target{{figure: "typed", bound: 5}, {figure: "unstructured", bound: 10}, {figure: "door", bound: 10}}
 		for _, t := range heaps {
 			name := of + t.figure
-			all = append(all, target{name + ": heap, plain to compact", "cache_heap_bytes", name, name + compacts, t.bound})
+			what := name + ": heap, plain to compact"
+			all = append(all, target{what, "cache_heap_bytes", name, name + compacts, t.bound})
 		}
 		for _, p := range cachePeers {
 			name, is := strings.CutSuffix(of+p.Name, compacts)

@@ -35,7 +35,8 @@ type measurement struct {
 	Window time.Duration
 }
 
-var kinds = strings.Fields("events 11k gogc400 live64 snapshot latency1000 latency4000 heap " + cacheKinds + " devserver")
+var kinds = strings.Fields("events 11k gogc400 live64 snapshot latency1000 latency4000 heap " + cacheKinds +
+	" devserver")
 
 // measurements returns all measurements in the order of the tables, with a part of the objects and events.
 func measurements(part int) (all []measurement) {
@@ -121,7 +122,8 @@ var liveHeap []*[1 << 10]byte
 
 // measure makes the measurement in this process, prints its figures as JSON, and ends the process.
 func (j job) measure(run func(*lap)) {
-	l := &lap{of: j.Measurement, server: j.Server, profile: j.Profile, resource: j.Measurement.Load.resource(), every: 1}
+	l := &lap{of: j.Measurement, server: j.Server, profile: j.Profile, every: 1}
+	l.resource = j.Measurement.Load.resource()
 	if l.of.Kind == "devserver" {
 		l.resource = podLikes
 	}

@@ -125,8 +125,8 @@ const (
 	changed
 )
 
-// form is what a client asks for: whole objects or PartialObjectMetadata, in JSON or protobuf, as events or as the items
-// of a list.
+// form is what a client asks for: whole objects or PartialObjectMetadata, in JSON or protobuf, as events or as the
+// items of a list.
 type form struct{ metadata, proto, item bool }
 
 // frame is an event or item of an object, as a kube-apiserver encodes it, with the places of its placeholders.

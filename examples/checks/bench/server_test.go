@@ -118,7 +118,8 @@ func TestForms(t *testing.T) {
 	for _, size := range []string{small, ofSecret} {
 		c := startRun(t, scenario{Objects: objects, Size: size})
 		of := scenario{Size: size}.resource()
-		whole, err := dynamic.NewForConfigOrDie(c).Resource(of.GroupVersionResource).List(t.Context(), metav1.ListOptions{})
+		client := dynamic.NewForConfigOrDie(c).Resource(of.GroupVersionResource)
+		whole, err := client.List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(whole.Items) != objects {
 			t.Fatalf("%d objects (%v), want %d", len(whole.Items), err, objects)
 		}
@@ -145,7 +146,8 @@ func TestForms(t *testing.T) {
 			if err := errors.Join(err, watchErr); err != nil {
 				t.Fatalf("%s %s: %v", of.Kind, name, err)
 			}
-			got := map[string][]kruntime.Object{"list": items(t, all), "pages": append(items(t, page), items(t, rest)...),
+			got := map[string][]kruntime.Object{"list": items(t, all),
+				"pages":  append(items(t, page), items(t, rest)...),
 				"stream": read[kruntime.Object](t, w, watch.Added)}
 			for i := range whole.Items {
 				wanted, _ := as(of.Kind)
@@ -170,7 +172,8 @@ func TestForms(t *testing.T) {
 						}
 						return o
 					}
-					if want, got := comparable(wanted), comparable(objects[i]); !equality.Semantic.DeepEqual(want, got) {
+					want, got := comparable(wanted), comparable(objects[i])
+					if !equality.Semantic.DeepEqual(want, got) {
 						t.Fatalf("%s %s, %s: %s", of.Kind, name, from, cmp.Diff(want, got))
 					}
 				}
