@@ -118,8 +118,8 @@ func TestForms(t *testing.T) {
 	for _, size := range []string{small, ofSecret} {
 		c := startRun(t, scenario{Objects: objects, Size: size})
 		of := scenario{Size: size}.resource()
-		client := dynamic.NewForConfigOrDie(c).Resource(of.GroupVersionResource)
-		whole, err := client.List(t.Context(), metav1.ListOptions{})
+		resources := dynamic.NewForConfigOrDie(c).Resource(of.GroupVersionResource)
+		whole, err := resources.List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(whole.Items) != objects {
 			t.Fatalf("%d objects (%v), want %d", len(whole.Items), err, objects)
 		}
