@@ -67,7 +67,7 @@ func (c *Codec) Encode(text []byte, isNew bool) (encoding byte, payload []byte) 
 	} else {
 		encoding, payload = compressed, s2.EncodeBetter(c.scratch[:n], text)
 	}
-	if cap(c.scratch) > maxBuffer {
+	if cap(c.scratch) > maxScratch {
 		c.scratch = nil
 	}
 	if len(payload) >= len(text) {
@@ -108,8 +108,12 @@ func (c *Codec) learn(text []byte) {
 // buffers hold the texts of objects while they are decoded.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxBuffer is the size of the largest buffer that is kept.
-const maxBuffer = 1 << 20
+const (
+	// maxBuffer is the size of the largest buffer that is kept for all Codecs.
+	maxBuffer = 1 << 20
+	// maxScratch is the size of the largest buffer that a Codec keeps. A program may have hundreds of them.
+	maxScratch = 16 << 10
+)
 
 func release(b *[]byte) {
 	if cap(*b) <= maxBuffer {

@@ -120,6 +120,9 @@ func TestDictionaries(t *testing.T) {
 	if n := len(*c.dictionaries.Load()); n != maxDictionaries || c.samples != nil {
 		t.Errorf("there are %d dictionaries, want %d, and samples for no other", n, maxDictionaries)
 	}
+	if known.Encode(bytes.Repeat(text, 8), false); cap(known.scratch) > maxScratch {
+		t.Errorf("a buffer of %d bytes is kept after a large object", cap(known.scratch))
+	}
 	none := NewCodec(false)
 	if encoding, payload := none.Encode(text, true); encoding != plain || &payload[0] != &text[0] {
 		t.Error("a Codec that does not compress has copied or changed a text")

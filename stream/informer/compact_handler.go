@@ -46,7 +46,8 @@ func (h *compactHandler) OnUpdate(old, obj any) {
 	}
 	o, ok := h.recent.get(obj, newer)
 	before := o
-	if ok && old != obj { // else it is a resync
+	// The same packed object is a resync. Objects that are not packed need not be comparable.
+	if p, isPacked := old.(*packed); ok && (!isPacked || any(p) != obj) {
 		before, ok = h.recent.get(old, older)
 	}
 	if ok {

@@ -35,7 +35,8 @@ type packed struct {
 
 func (p *packed) GetObjectMeta() metav1.Object {
 	id := p.record.Identity()
-	return &metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, ResourceVersion: id.ResourceVersion,
+	// The name is the key of a cluster-scoped object, which an index may keep for longer than the object.
+	return &metav1.ObjectMeta{Namespace: id.Namespace, Name: strings.Clone(id.Name), ResourceVersion: id.ResourceVersion,
 		UID: types.UID(p.key())} // none is packed, and names are as good for the order
 }
 
@@ -182,7 +183,7 @@ func (asJSON) encode(to []byte, o runtime.Object) ([]byte, error) {
 
 func (j asJSON) decode(text []byte) (runtime.Object, error) {
 	o := reflect.New(j.of).Interface().(runtime.Object)
-	return o, utiljson.Unmarshal(text, o)
+	return o, utiljson.Unmarshal(bytes.Clone(text), o) // an UnmarshalJSON may keep what it gets
 }
 
 // protobuf is what the generated types of Kubernetes have.

@@ -3,10 +3,12 @@ package informer
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand"
 	"reflect"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -211,6 +213,76 @@ func TestUnusualTypes(t *testing.T) {
 				t.Errorf("%s: got %#v, want %T", c.why, got, c.want)
 			}
 		}
+	}
+}
+
+// keeper keeps the bytes that its UnmarshalJSON receives.
+type keeper struct{ Value []byte }
+
+func (k keeper) MarshalJSON() ([]byte, error)  { return k.Value, nil }
+func (k *keeper) UnmarshalJSON(b []byte) error { k.Value = b; return nil }
+
+type kept struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Resource          *keeper `json:"resource"`
+}
+
+func (k *kept) DeepCopyObject() runtime.Object { c := *k; return &c }
+
+// TestTextsAreNotShared: a type that keeps what it was decoded from does not get the text of another object.
+func TestTextsAreNotShared(t *testing.T) {
+	p := newTestPacker(nil)
+	text := func(i int) string { return fmt.Sprintf(`{"a":"%050d"}`, i) }
+	var all []*kept
+	for i := range 50 {
+		o := &kept{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, Resource: &keeper{[]byte(text(i))}}
+		got, err := unpack(p.pack(o).(*packed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, got.(*kept))
+	}
+	for i, o := range all {
+		if got := string(o.Resource.Value); got != text(i) {
+			t.Fatalf("object %d has %s", i, got)
+		}
+	}
+}
+
+// TestStoreKeepsNoRecords: what client-go's indexes keep of an object is no part of its record, or of its text.
+func TestStoreKeepsNoRecords(t *testing.T) {
+	p := newTestPacker(cache.Indexers{"node": func(o any) ([]string, error) {
+		return []string{o.(*unstructured.Unstructured).GetLabels()["node"]}, nil
+	}})
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "a-name", "labels": map[string]any{"node": "a-node"}}}}
+	r := p.pack(u).(*packed)
+	values, known := r.values(0)
+	late, err := p.wrap(1, func(o any) ([]string, error) {
+		return []string{o.(*unstructured.Unstructured).GetName()}, nil
+	})(r)
+	if !known || err != nil || values[0] != "a-node" || late[0] != "a-name" {
+		t.Fatalf("got %v, %v, %v", values, late, err)
+	}
+	begin := uintptr(unsafe.Pointer(unsafe.StringData(string(r.record))))
+	for _, s := range []string{r.GetObjectMeta().GetName(), values[0]} {
+		at := uintptr(unsafe.Pointer(unsafe.StringData(s)))
+		if begin <= at && at < begin+uintptr(len(r.record)) {
+			t.Errorf("%s is a part of the record", s)
+		}
+	}
+}
+
+// TestUncomparableObjects: an object that is not packed need not be comparable.
+func TestUncomparableObjects(t *testing.T) {
+	type value struct{ items []string }
+	calls := 0
+	h := newTestPacker(nil).handler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, o any) {
+		calls += len(o.(value).items)
+	}})
+	if h.OnUpdate(value{}, value{[]string{"x"}}); calls != 1 {
+		t.Errorf("the handler was called %d times", calls)
 	}
 }
 

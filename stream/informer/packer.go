@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -195,6 +196,10 @@ func (p *packer) wrap(n int, values cache.IndexFunc) cache.IndexFunc {
 		if err != nil {
 			return nil, err
 		}
-		return values(o)
+		found, err := values(o)
+		for i, v := range found {
+			found[i] = strings.Clone(v) // the store must not keep the text of o
+		}
+		return found, err
 	}
 }
