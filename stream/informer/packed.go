@@ -36,8 +36,10 @@ type packed struct {
 func (p *packed) GetObjectMeta() metav1.Object {
 	id := p.record.Identity()
 	// The name is the key of a cluster-scoped object, which an index may keep for longer than the object.
-	return &metav1.ObjectMeta{Namespace: id.Namespace, Name: strings.Clone(id.Name), ResourceVersion: id.ResourceVersion,
-		UID: types.UID(p.key())} // none is packed, and names are as good for the order
+	return &metav1.ObjectMeta{Namespace: id.Namespace, Name: strings.Clone(id.Name),
+		ResourceVersion: id.ResourceVersion,
+		UID:             types.UID(p.key()), // none is packed, and names are as good for the order
+	}
 }
 
 func (p *packed) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
