@@ -66,19 +66,6 @@ func (n *node) all(yield func(*node) bool) bool {
 	return n == nil || n.left.all(yield) && yield(n) && n.right.all(yield)
 }
 
-// top calls yield with the nodes from the root down, until yield returns false. They are a random sample of the tree,
-// because their priorities are random.
-func (n *node) top(yield func(*node) bool) {
-	for level := []*node{n}; len(level) > 0; level = level[1:] {
-		if n := level[0]; n != nil {
-			if !yield(n) {
-				return
-			}
-			level = append(level, n.left, n.right)
-		}
-	}
-}
-
 // editor changes trees. It changes nodes of its own edit in place, and copies the others. What was made in one edit is
 // published together: then freeze begins the next edit.
 type editor struct {
