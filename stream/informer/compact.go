@@ -3,8 +3,12 @@ package informer
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/gvrwatch/gvrwatch/internal/invalid"
 )
 
 // NewCompact returns client-go's informer with a store that keeps each object packed: encoded, as protobuf if its type
@@ -23,14 +27,27 @@ import (
 // read copies it, if it has a DeepCopyObject that does not panic. Of a type that kept its first 16 objects, no other is
 // compared: a transform must not set fields that its JSON, or protobuf, lacks.
 //
+// Without lw it never syncs, and its WatchErrorHandler receives a [*stream.OptionsError].
+//
 // Each read decodes, which takes about as long as a deep copy or two. That is slow for programs that List everything
 // often: see docs/operations.md.
 func NewCompact(lw cache.ListerWatcher, example runtime.Object, resync time.Duration,
 	indexers cache.Indexers) cache.SharedIndexInformer {
+	if lw == nil {
+		lw = nowhere{}
+	}
 	return newCompact(indexers, func(packed cache.Indexers) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(lw, example, resync, packed)
 	})
 }
+
+// nowhere is the source of an informer that was made without one: the WatchErrorHandler receives its error.
+type nowhere struct{}
+
+var errNoSource = invalid.New("lw", "", "must not be nil")
+
+func (nowhere) List(metav1.ListOptions) (runtime.Object, error)   { return nil, errNoSource }
+func (nowhere) Watch(metav1.ListOptions) (watch.Interface, error) { return nil, errNoSource }
 
 // newCompact makes an informer, with indexers for packed objects, and hides that its objects are packed.
 func newCompact(indexers cache.Indexers, client func(cache.Indexers) cache.SharedIndexInformer) *compactInformer {

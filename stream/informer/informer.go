@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -18,30 +19,21 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
-// Option changes what NewSharedIndexInformer and package factory return.
-type Option func(*options)
-
-type options struct{ compact bool }
+// Option changes what NewSharedIndexInformer and package factory return. The zero Option changes nothing.
+type Option struct{ compact bool }
 
 // Compact makes an informer keep its objects packed, as [NewCompact] says.
-func Compact() Option { return func(o *options) { o.compact = true } }
+func Compact() Option { return Option{compact: true} }
 
 // NewSharedIndexInformer returns client-go's informer, fed by s. Its objects are *unstructured.Unstructured, or what
 // SetTransform makes of them. A deletion that the Stream found by comparing hands OnDelete the last state that the
 // informer delivered. If a run ends with an error, the informer reads everything again, after a wait.
 //
-// It returns an [*stream.OptionsError] if s was not made with [stream.New], if ResyncPeriod is negative, or if an
-// Option is nil. While the informer runs, s must have no other run.
+// It returns an [*stream.OptionsError] if s was not made with [stream.New], or if ResyncPeriod is negative. While the
+// informer runs, s must have no other run.
 func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions,
 	opts ...Option) (cache.SharedIndexInformer, error) {
 	_, _, err := s.Watched(friend.Access{})
-	var chosen options
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, invalid.New("Option", "", "must not be nil")
-		}
-		opt(&chosen)
-	}
 	if err = cmp.Or(invalid.Negative("ResyncPeriod", o.ResyncPeriod), err); err != nil {
 		return nil, err
 	}
@@ -53,7 +45,7 @@ func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions
 		return cache.NewSharedIndexInformerWithOptions(informerSource{l}, &unstructured.Unstructured{}, o)
 	}
 	i := &informer{source: l}
-	if chosen.compact {
+	if slices.Contains(opts, Compact()) {
 		c := newCompact(o.Indexers, client)
 		i.SharedIndexInformer, i.setTransform = c, c.packer.setTransform
 		i.queue = c.SharedIndexInformer
