@@ -117,7 +117,7 @@ func waitFor(ctx context.Context, info *resource.Info, o *WaitOptions, text stri
 	if o.Timeout == 0 {
 		run.Until = stream.UntilSynced
 	}
-	err = condition.Wait(ctx, s.With(run), c, condition.Target{Namespace: info.Namespace, Name: info.Name})
+	err = condition.Wait(ctx, s.With(run), condition.Target{For: c, Namespace: info.Namespace, Name: info.Name})
 	switch {
 	case err == nil:
 		return &unstructured.Unstructured{}, true, nil
