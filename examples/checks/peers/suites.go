@@ -116,14 +116,14 @@ var suites = []suite{
 			{"informer.go", "cache.NewSharedIndexInformerWithOptions(", "newCompact("},
 			{"_test.go", `"k8s.io/client-go/dynamic/dynamicinformer"`, `"` + runModule + `/compact-dynamic"`},
 		},
-		race: true, env: detectors[:1],
+		race: true, env: detectors,
 	},
 	{
 		name: "compact-metadata", module: clientGo, folder: "metadata/metadatainformer",
 		ours:  "NewCompact in the place of NewSharedIndexInformer",
 		files: []string{"informer.go", "interface.go", "informer_test.go"},
 		edits: []edit{{"informer.go", "cache.NewSharedIndexInformer(", "newCompact("}},
-		race:  true, env: detectors[:1],
+		race:  true, env: detectors,
 	},
 	{
 		name: "compact-fake", module: clientGo, folder: "testing/internal",
@@ -140,7 +140,7 @@ var suites = []suite{
 			{"_test.go", `"sigs.k8s.io/controller-runtime/pkg/cache"`, `"` + runModule + `/controller-runtime"`},
 			{"_test.go", `"sigs.k8s.io/controller-runtime/pkg/envtest"`, `"` + runModule + `/envtest"`},
 		},
-		race: true, env: detectors[:1],
+		race: true, env: detectors,
 	},
 	{
 		name: "wait", module: kubectl, folder: "pkg/cmd/wait",
