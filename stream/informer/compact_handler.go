@@ -135,7 +135,10 @@ func (r *recent) find(u use) *shared {
 	if r.timer == nil {
 		r.timer = time.AfterFunc(recentFor, r.expire)
 	}
-	if r.young == nil || len(r.young) == maxRecent {
+	switch {
+	case r.young == nil:
+		r.young = make(map[use]*shared, maxRecent)
+	case len(r.young) == maxRecent:
 		r.young, r.old = make(map[use]*shared, maxRecent), r.young
 	}
 	s := &shared{}

@@ -309,3 +309,23 @@ func TestPackedSaysNothing(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestRecentLasts: what was packed is kept for handlers for one or two generations, also if others come after it.
+func TestRecentLasts(t *testing.T) {
+	p := newTestPacker(nil)
+	packedOf := func(name string) *packed {
+		return p.pack(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}).(*packed)
+	}
+	first := packedOf("a")
+	kept, _ := p.recent.get(first, newer)
+	p.recent.expire()
+	packedOf("b")
+	if again, _ := p.recent.get(first, newer); again != kept {
+		t.Error("an object was unpacked again in the generation after its own")
+	}
+	p.recent.expire()
+	p.recent.expire()
+	if again, _ := p.recent.get(first, newer); again == kept {
+		t.Error("an object is kept for more than two generations")
+	}
+}
