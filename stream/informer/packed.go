@@ -153,14 +153,20 @@ func (k formatKey) encodings() []encoding {
 const mustCheck = 16
 
 // keeps reports whether text is decoded to what o is.
-func (f *format) keeps(o runtime.Object, text []byte) (same bool) {
+func (f *format) keeps(o runtime.Object, text []byte) bool {
+	decoded, err := f.encoding.decode(text)
+	return err == nil && isSame(o, decoded)
+}
+
+// isSame compares as equality.Semantic does, and unexported fields, of which that panics, as they are: those of a
+// time.Time for one, and of the messages in Istio's types.
+func isSame(a, b runtime.Object) (same bool) {
 	defer func() {
-		if recover() != nil { // a type with unexported fields, of which DeepEqual panics
-			same = false
+		if recover() != nil {
+			same = reflect.DeepEqual(a, b)
 		}
 	}()
-	decoded, err := f.encoding.decode(text)
-	return err == nil && equality.Semantic.DeepEqual(o, decoded)
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 // asUnstructured is JSON that keeps the difference between integers and floats.

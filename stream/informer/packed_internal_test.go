@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
@@ -190,6 +191,7 @@ func TestUnusualTypes(t *testing.T) {
 		{"protobuf that loses fields", &forgetful{ObjectMeta: meta}, asJSON{}},
 		{"a field that JSON does not have", &secretive{ObjectMeta: meta, Hidden: "x"}, nil},
 		{"an unexported field", &secretive{ObjectMeta: meta, private: "x"}, nil},
+		{"unexported fields that its JSON keeps", &timed{ObjectMeta: meta, At: time.Unix(1e9, 7).UTC()}, asJSON{}},
 		{"JSON that fails", &broken{ObjectMeta: meta}, nil},
 		{"what a transform made is no object", "text", nil},
 		{"nor is this", &meta, nil},
@@ -206,7 +208,8 @@ func TestUnusualTypes(t *testing.T) {
 			got := p.pack(c.obj)
 			r, isPacked := got.(*packed)
 			if isPacked && c.want != nil && reflect.TypeOf(r.format.encoding) == reflect.TypeOf(c.want) {
-				if o, err := unpack(r); err != nil || !equality.Semantic.DeepEqual(o, c.obj) {
+				o, err := unpack(r)
+				if err != nil || !isSame(o.(runtime.Object), c.obj.(runtime.Object)) {
 					t.Errorf("%s: got %v, %v", c.why, o, err)
 				}
 			} else if isPacked || c.want != nil || !reflect.DeepEqual(got, c.obj) {
@@ -215,6 +218,15 @@ func TestUnusualTypes(t *testing.T) {
 		}
 	}
 }
+
+// timed has unexported fields, which its JSON keeps.
+type timed struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	At                time.Time `json:"at"`
+}
+
+func (o *timed) DeepCopyObject() runtime.Object { c := *o; return &c }
 
 // keeper keeps the bytes that its UnmarshalJSON receives.
 type keeper struct{ Value []byte }
