@@ -208,6 +208,33 @@ func TestAppendJSONOfOneValue(t *testing.T) {
 	}
 }
 
+// TestAppendJSONIsAsDeepAsDecode: what is written can be read, and what can be read is written.
+func TestAppendJSONIsAsDeepAsDecode(t *testing.T) {
+	for _, depth := range []int{1, 500, 501, maxDepth - 1, maxDepth, maxDepth + 1, 3 * maxDepth} {
+		var value any = "x"
+		for i := range depth - 1 {
+			if value = any([]any{value}); i%2 == 0 {
+				value = map[string]any{"a": value.([]any)[0]}
+			}
+		}
+		object := map[string]any{"a": value}
+		text, err := AppendJSON(nil, object)
+		if (err == nil) != (depth <= maxDepth) {
+			t.Fatalf("%d levels: %v", depth, err)
+		}
+		if err != nil {
+			text = []byte(strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth))
+		}
+		o, readErr := decode.Decode(text)
+		if (readErr == nil) != (err == nil) {
+			t.Fatalf("%d levels: written with %v, read with %v", depth, err, readErr)
+		}
+		if err == nil && !reflect.DeepEqual(o.Object, object) {
+			t.Errorf("%d levels: what was read is another object", depth)
+		}
+	}
+}
+
 func BenchmarkAppendJSON(b *testing.B) {
 	_, text, _ := bytes.Cut(decodetest.PodEvent(1), []byte(`"object":`))
 	o, err := decode.Decode(bytes.TrimSuffix(text, []byte("}\n")))

@@ -14,11 +14,17 @@ import (
 // errNotJSON says nothing of the value, which may be secret.
 var errNotJSON = errors.New("invalid object: must have nothing but what decoded JSON has")
 
+// maxDepth is how deep maps and slices may be within each other. Package decode, like apimachinery, reads no more.
+const maxDepth = 10_000
+
 // AppendJSON appends a value of an unstructured object as JSON from which package decode makes the same value: an
 // integer remains an int64, and a float a float64, where encoding/json writes 1.0 as 1. It returns an error for any
 // value that JSON would not keep: another type, a nil map or slice, a number that is not finite, a string that is not
 // UTF-8.
-func AppendJSON(b []byte, value any) ([]byte, error) {
+func AppendJSON(b []byte, value any) ([]byte, error) { return appendJSON(b, value, maxDepth) }
+
+// appendJSON appends a value that is at most so deep.
+func appendJSON(b []byte, value any, depth int) ([]byte, error) {
 	var err error
 	switch v := value.(type) {
 	case nil:
@@ -32,7 +38,7 @@ func AppendJSON(b []byte, value any) ([]byte, error) {
 	case float64:
 		return appendFloat(b, v)
 	case []any:
-		if v == nil {
+		if v == nil || depth == 0 {
 			return nil, errNotJSON
 		}
 		b = append(b, '[')
@@ -40,23 +46,23 @@ func AppendJSON(b []byte, value any) ([]byte, error) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, err = AppendJSON(b, item); err != nil {
+			if b, err = appendJSON(b, item, depth-1); err != nil {
 				return nil, err
 			}
 		}
 		return append(b, ']'), nil
 	case map[string]any:
-		if v == nil {
+		if v == nil || depth == 0 {
 			return nil, errNotJSON
 		}
-		return appendMap(b, v)
+		return appendMap(b, v, depth-1)
 	default:
 		return nil, errNotJSON
 	}
 }
 
 // appendMap writes the keys in order, so that equal objects are equal text, and similar ones have much in common.
-func appendMap(b []byte, m map[string]any) ([]byte, error) {
+func appendMap(b []byte, m map[string]any, depth int) ([]byte, error) {
 	var few [16]string
 	keys := slices.AppendSeq(few[:0], maps.Keys(m))
 	slices.Sort(keys)
@@ -69,7 +75,7 @@ func appendMap(b []byte, m map[string]any) ([]byte, error) {
 		if b, err = appendString(b, k); err != nil {
 			return nil, err
 		}
-		if b, err = AppendJSON(append(b, ':'), m[k]); err != nil {
+		if b, err = appendJSON(append(b, ':'), m[k], depth); err != nil {
 			return nil, err
 		}
 	}

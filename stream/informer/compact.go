@@ -1,8 +1,11 @@
 package informer
 
 import (
+	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -36,8 +39,8 @@ func NewCompact(lw cache.ListerWatcher, example runtime.Object, resync time.Dura
 	if lw == nil {
 		lw = nowhere{}
 	}
-	return newCompact(indexers, func(packed cache.Indexers) cache.SharedIndexInformer {
-		return cache.NewSharedIndexInformer(lw, example, resync, packed)
+	return newCompact(indexers, func(packed cache.Indexers, p *packer) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(pages{lw, p}, example, resync, packed)
 	})
 }
 
@@ -50,13 +53,55 @@ func (nowhere) List(metav1.ListOptions) (runtime.Object, error)   { return nil, 
 func (nowhere) Watch(metav1.ListOptions) (watch.Interface, error) { return nil, errNoSource }
 
 // newCompact makes an informer, with indexers for packed objects, and hides that its objects are packed.
-func newCompact(indexers cache.Indexers, client func(cache.Indexers) cache.SharedIndexInformer) *compactInformer {
+func newCompact(indexers cache.Indexers,
+	client func(cache.Indexers, *packer) cache.SharedIndexInformer) *compactInformer {
 	p := newPacker()
-	i := &compactInformer{SharedIndexInformer: client(p.indexers(indexers)), packer: p}
+	i := &compactInformer{SharedIndexInformer: client(p.indexers(indexers), p), packer: p}
 	p.store = i.SharedIndexInformer.GetStore()
 	p.added(indexers)
 	_ = i.SetTransform(nil) // it fails only once the informer has started
 	return i
+}
+
+// pages is a ListerWatcher that packs the objects of a list in pages as each page arrives: client-go keeps all of them
+// until the last one. A list of one page has been in memory as a whole anyway.
+type pages struct {
+	cache.ListerWatcher
+	packer *packer
+}
+
+func (s pages) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := cache.ToListerWithContext(s.ListerWatcher).ListWithContext(ctx, o)
+	if err != nil {
+		return list, err
+	}
+	about, err := meta.ListAccessor(list)
+	if err != nil || about.GetContinue() == "" && o.Continue == "" {
+		return list, nil
+	}
+	page := &metainternalversion.List{}
+	page.SetResourceVersion(about.GetResourceVersion())
+	page.SetContinue(about.GetContinue())
+	page.SetRemainingItemCount(about.GetRemainingItemCount())
+	err = meta.EachListItemWithAlloc(list, func(o runtime.Object) error {
+		transformed, err := s.packer.transformed(o)
+		if r, isPacked := transformed.(*packed); isPacked {
+			o = r
+		}
+		page.Items = append(page.Items, o) // what cannot be packed is transformed once more, in the queue
+		return err
+	})
+	return page, err
+}
+
+func (s pages) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return cache.ToWatcherWithContext(s.ListerWatcher).WatchWithContext(ctx, o)
+}
+
+// IsWatchListSemanticsUnSupported is the method by which client-go recognizes a source without streaming lists.
+func (s pages) IsWatchListSemanticsUnSupported() bool {
+	source, says := s.ListerWatcher.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return says && source.IsWatchListSemanticsUnSupported()
 }
 
 // compactInformer shows the packed objects of another informer as what they were.
@@ -96,5 +141,5 @@ func (i *compactInformer) AddIndexers(added cache.Indexers) error {
 func (i *compactInformer) GetStore() cache.Store { return i.GetIndexer() }
 
 func (i *compactInformer) GetIndexer() cache.Indexer {
-	return &compactIndexer{i.SharedIndexInformer.GetIndexer(), i.packer}
+	return &compactIndexer{i.SharedIndexInformer.GetIndexer(), i.packer, nil}
 }

@@ -75,6 +75,8 @@ const (
 	// maxRecent is how many objects of a generation are kept for the handlers that have not received them yet. A
 	// handler that is further behind unpacks them again.
 	maxRecent = 64
+	// maxRecentBytes is how many bytes of packed objects begin another generation. Unpacked they take 10 to 25 times that.
+	maxRecentBytes = 256 << 10
 	// recentFor is how long a generation lasts. An object is kept for one or two of them.
 	recentFor = time.Second
 )
@@ -83,6 +85,7 @@ const (
 type recent struct {
 	mu         sync.Mutex
 	young, old map[use]*shared
+	bytes      int         // of the packed objects in young
 	timer      *time.Timer // not nil while there is anything
 }
 
@@ -138,11 +141,12 @@ func (r *recent) find(u use) *shared {
 	switch {
 	case r.young == nil:
 		r.young = make(map[use]*shared, maxRecent)
-	case len(r.young) == maxRecent:
-		r.young, r.old = make(map[use]*shared, maxRecent), r.young
+	case len(r.young) == maxRecent, r.bytes >= maxRecentBytes:
+		r.young, r.old, r.bytes = make(map[use]*shared, maxRecent), r.young, 0
 	}
 	s := &shared{}
 	r.young[u] = s
+	r.bytes += len(u.packed.record)
 	return s
 }
 
@@ -154,6 +158,6 @@ func (r *recent) expire() {
 		r.old, r.timer = nil, nil
 		return
 	}
-	r.young, r.old = nil, r.young
+	r.young, r.old, r.bytes = nil, r.young, 0
 	r.timer.Reset(recentFor)
 }

@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 )
@@ -8,7 +9,14 @@ import (
 // compactIndexer shows the packed objects of another Indexer as what they were. Each call returns new objects.
 type compactIndexer struct {
 	cache.Indexer
-	packer *packer
+	packer   *packer
+	selector labels.Selector // of Selecting, or nil
+}
+
+// Selecting returns an indexer that need not return what a selector does not match, and so does not unpack it. The
+// listers of package factory use it: an Indexer cannot be asked for labels.
+func (i *compactIndexer) Selecting(s labels.Selector) cache.Indexer {
+	return &compactIndexer{i.Indexer, i.packer, s}
 }
 
 func (i *compactIndexer) Add(obj any) error    { return i.Indexer.Add(i.packer.pack(obj)) }
@@ -40,22 +48,25 @@ func (i *compactIndexer) unpackedOne(item any, exists bool, err error) (any, boo
 	return item, true, nil
 }
 
-func (i *compactIndexer) List() []any { return unpackAll(i.Indexer.List()) }
+func (i *compactIndexer) List() []any { return i.unpackAll(i.Indexer.List()) }
 
 func (i *compactIndexer) Index(name string, obj any) ([]any, error) {
 	items, err := i.Indexer.Index(name, obj)
-	return unpackAll(items), err
+	return i.unpackAll(items), err
 }
 
 func (i *compactIndexer) ByIndex(name, value string) ([]any, error) {
 	items, err := i.Indexer.ByIndex(name, value)
-	return unpackAll(items), err
+	return i.unpackAll(items), err
 }
 
 // unpackAll unpacks items in their place. What cannot be unpacked is reported and left out, because List has no error.
-func unpackAll(items []any) []any {
+func (i *compactIndexer) unpackAll(items []any) []any {
 	unpacked := items[:0]
 	for _, item := range items {
+		if i.selector != nil && !selects(i.selector, item) {
+			continue
+		}
 		o, err := unpack(item)
 		if err != nil {
 			utilruntime.HandleError(err)

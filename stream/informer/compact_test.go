@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	goruntime "runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +38,7 @@ type source struct {
 	objects map[string]*corev1.ConfigMap
 	watches []*watch.RaceFreeFakeWatcher
 	streams bool // serve streamed lists
+	page    int  // objects in a page of a list; 0 for all
 }
 
 func newSource(names ...string) *source {
@@ -94,11 +98,24 @@ func (s *source) expire() {
 	s.watches = nil
 }
 
-func (s *source) List(metav1.ListOptions) (runtime.Object, error) {
+// List continues after the name in Continue, if the version is still the same.
+func (s *source) List(o metav1.ListOptions) (runtime.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)}}
+	version := strconv.Itoa(s.version)
+	began, last, _ := strings.Cut(o.Continue, " ")
+	if o.Continue != "" && began != version {
+		return nil, apierrors.NewResourceExpired("")
+	}
+	l := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: version}}
 	for _, name := range slices.Sorted(maps.Keys(s.objects)) {
+		if name <= last {
+			continue
+		}
+		if n := len(l.Items); n > 0 && n == s.page && o.Limit > 0 {
+			l.Continue = version + " " + l.Items[n-1].Name
+			break
+		}
 		l.Items = append(l.Items, *s.objects[name].DeepCopy())
 	}
 	return l, nil
@@ -215,7 +232,7 @@ func TestCompactIsLikePlain(t *testing.T) {
 func scenarioOf(t *testing.T, made newInformer, seed uint64) (seen []any) {
 	r := rand.New(rand.NewPCG(seed, 46))
 	s := newSource("a", "b", "c")
-	s.streams = r.IntN(2) == 0
+	s.streams, s.page = r.IntN(2) == 0, r.IntN(3)
 	early, resyncing, late := &log{}, &log{}, &log{}
 	i := startCompact(t, made, s, maps.Clone(byNamespace), func(i cache.SharedIndexInformer) {
 		if r.IntN(2) == 0 {
@@ -374,10 +391,13 @@ func TestCompactBelongsToTheCaller(t *testing.T) {
 // TestCompactTransform: the transform is called once for each object and deletion, never with a packed object, and what
 // it returns is what is kept.
 func TestCompactTransform(t *testing.T) {
-	for _, streams := range []bool{false, true} {
+	for _, how := range []struct {
+		streams bool
+		page    int
+	}{{false, 0}, {false, 1}, {true, 0}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSource("a", "b", "gone")
-			s.streams = streams
+			s, streams := newSource("a", "b", "gone"), how.streams
+			s.streams, s.page = streams, how.page
 			calls := map[string]int{}
 			l := &log{}
 			i := startCompact(t, informer.NewCompact, s, maps.Clone(byNamespace), func(i cache.SharedIndexInformer) {
@@ -422,6 +442,58 @@ func TestCompactTransform(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPagesArePackedAsTheyArrive: when a page is requested, the objects of those before it are not in memory any more,
+// except some for the handlers.
+func TestPagesArePackedAsTheyArrive(t *testing.T) {
+	const objects, page, few = 3000, 500, 200
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource()
+		for n := range objects {
+			s.put(fmt.Sprintf("n%05d", n), "x")
+		}
+		s.page = page
+		watched := &watchedPages{source: s}
+		i := startCompact(t, informer.NewCompact, watched, maps.Clone(byNamespace), func(cache.SharedIndexInformer) {})
+		if n := len(i.GetStore().ListKeys()); n != objects || len(watched.alive) != objects/page {
+			t.Fatalf("%d objects from %d pages", n, len(watched.alive))
+		}
+		for n, alive := range watched.alive {
+			if alive > few {
+				t.Errorf("when page %d was requested, %d objects of those before it were in memory", n+1, alive)
+			}
+		}
+	})
+}
+
+// watchedPages counts at each List how many objects of all pages before it are in memory.
+type watchedPages struct {
+	*source
+	sent  []weak.Pointer[metav1.FieldsV1]
+	alive []int
+}
+
+func (s *watchedPages) List(o metav1.ListOptions) (runtime.Object, error) {
+	goruntime.GC()
+	alive := 0
+	for _, w := range s.sent {
+		if w.Value() != nil {
+			alive++
+		}
+	}
+	s.alive = append(s.alive, alive)
+	list, err := s.source.List(o)
+	if err != nil {
+		return nil, err
+	}
+	l := list.(*corev1.ConfigMapList)
+	for n := range l.Items {
+		fields := &metav1.FieldsV1{Raw: []byte("{}")}
+		l.Items[n].ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: fields}}
+		s.sent = append(s.sent, weak.Make(fields))
+	}
+	return l, nil
 }
 
 // TestCompactWithoutTransform: SetTransform(nil), which controller-runtime calls always, leaves objects packed.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +46,7 @@ func (p *packed) GetObjectMeta() metav1.Object {
 func (p *packed) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 func (p *packed) DeepCopyObject() runtime.Object   { return p }
 func (p *packed) String() string                   { return p.key() } // for logs, which must not have its text
+func (p *packed) GoString() string                 { return p.key() }
 
 func (p *packed) key() string { return keyOf(p.record.Name()) }
 
@@ -169,8 +171,31 @@ func isSame(a, b runtime.Object) (same bool) {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
+// labeled is an encoding that finds the labels in a text for less than it takes to decode that.
+type labeled interface{ labels(text []byte) labels.Set }
+
+// selects reports whether a selector may match obj: without decoding it, if it is packed so that its labels are found.
+func selects(s labels.Selector, obj any) bool {
+	p, isPacked := obj.(*packed)
+	if !isPacked {
+		return true
+	}
+	l, isLabeled := p.format.encoding.(labeled)
+	if !isLabeled {
+		return true
+	}
+	var found labels.Set
+	err := p.format.codec.With(p.record, func(text []byte) error {
+		found = l.labels(text)
+		return nil
+	})
+	return err != nil || s.Matches(found)
+}
+
 // asUnstructured is JSON that keeps the difference between integers and floats.
 type asUnstructured struct{}
+
+func (asUnstructured) labels(text []byte) labels.Set { return decode.NewMeta(text).GetLabels() }
 
 func (asUnstructured) encode(to []byte, o runtime.Object) ([]byte, error) {
 	return compact.AppendJSON(to, o.(*unstructured.Unstructured).Object)

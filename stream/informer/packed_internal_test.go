@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,17 +20,20 @@ import (
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gvrwatch/gvrwatch/internal/compact"
+	"github.com/gvrwatch/gvrwatch/internal/objects"
 	"github.com/gvrwatch/gvrwatch/internal/testing/decodetest"
 	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
 )
 
 // newTestPacker returns a packer of an informer with these indexers.
 func newTestPacker(indexers cache.Indexers) *packer {
-	return newCompact(indexers, func(i cache.Indexers) cache.SharedIndexInformer {
+	return newCompact(indexers, func(i cache.Indexers, _ *packer) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, i)
 	}).packer
 }
@@ -317,8 +321,10 @@ func TestPackedSaysNothing(t *testing.T) {
 	r := p.pack(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"},
 		Data: map[string][]byte{"password": []byte("hunter2")}})
 	err := cache.KeyError{Obj: r, Err: errors.New("x")}
-	if text := err.Error(); strings.Contains(text, "hunter2") || !strings.Contains(text, "a/b") {
-		t.Error(text)
+	for _, text := range []string{err.Error(), fmt.Sprintf("%+v", r), fmt.Sprintf("%#v", r)} {
+		if strings.Contains(text, "hunter2") || !strings.Contains(text, "a/b") {
+			t.Error(text)
+		}
 	}
 }
 
@@ -339,5 +345,87 @@ func TestRecentLasts(t *testing.T) {
 	p.recent.expire()
 	if again, _ := p.recent.get(first, newer); again == kept {
 		t.Error("an object is kept for more than two generations")
+	}
+}
+
+// TestRecentIsBounded: what is kept for handlers is bounded by number, and by size if the objects are large.
+func TestRecentIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		size int // of an object
+		most int // objects
+	}{
+		{"small objects", 10, 2 * maxRecent},
+		{"as large as a generation may be", maxRecentBytes, 2},
+		{"larger", 4 * maxRecentBytes, 2},
+		{"a third of that", maxRecentBytes / 3, 6},
+	} {
+		r, random := &recent{}, rand.New(rand.NewSource(1))
+		for n := range 3 * maxRecent {
+			text := make([]byte, c.size)
+			random.Read(text)
+			id := objects.Version{ID: objects.ID{Name: fmt.Sprint(n)}}
+			r.put(&packed{record: compact.Pack(id, nil, 0, text)}, n)
+			if kept := len(r.young) + len(r.old); kept > c.most {
+				t.Fatalf("%s: %d objects are kept, want at most %d", c.why, kept, c.most)
+			}
+		}
+		if kept := len(r.young) + len(r.old); kept < c.most/2 {
+			t.Errorf("%s: %d objects are kept, want at least %d", c.why, kept, c.most/2)
+		}
+	}
+}
+
+// countedUnstructured counts what is decoded.
+type countedUnstructured struct {
+	asUnstructured
+	decoded *int
+}
+
+func (c countedUnstructured) decode(text []byte) (runtime.Object, error) {
+	*c.decoded++
+	return c.asUnstructured.decode(text)
+}
+
+// TestSelectingDecodesNoOthers: what the selector of a lister does not match is not decoded.
+func TestSelectingDecodesNoOthers(t *testing.T) {
+	p := newTestPacker(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	decoded := 0
+	for n := range 1000 {
+		o := &unstructured.Unstructured{Object: map[string]any{"kind": "Door", "spec": map[string]any{"n": int64(n)}}}
+		o.SetNamespace("shop")
+		o.SetName(fmt.Sprint(n))
+		if n > 0 { // one has no labels
+			o.SetLabels(map[string]string{"even": fmt.Sprint(n%2 == 0), "n": fmt.Sprint(n)})
+		}
+		r := p.pack(o).(*packed)
+		r.format = &format{codec: p.codec, encoding: countedUnstructured{decoded: &decoded}}
+		if err := p.store.Add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	indexer := &compactIndexer{p.store.(cache.Indexer), p, nil}
+	for _, c := range []struct {
+		selector string
+		want     int
+	}{{"", 1000}, {"even=true", 499}, {"even!=true", 501}, {"n in (7,8,1000)", 2}, {"!even", 1}, {"x", 0}} {
+		s, err := labels.Parse(c.selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded = 0
+		list := func(all []any, err error) int {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(all)
+		}
+		selecting := indexer.Selecting(s)
+		got := []int{len(selecting.List()), list(selecting.ByIndex(cache.NamespaceIndex, "shop")),
+			list(selecting.Index(cache.NamespaceIndex, &metav1.ObjectMeta{Namespace: "shop"})), decoded}
+		if want := []int{c.want, c.want, c.want, 3 * c.want}; !slices.Equal(got, want) {
+			t.Errorf("%q: got %d by List, %d by ByIndex, %d by Index, decoded %d, want %v",
+				c.selector, got[0], got[1], got[2], got[3], want)
+		}
 	}
 }

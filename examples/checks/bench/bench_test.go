@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -157,5 +159,26 @@ func TestVerdicts(t *testing.T) {
 		if len(got) != 2 || got[0]["verdict"] != tt.p99Verdict || got[1]["verdict"] != tt.ratioWant {
 			t.Errorf("%s: %v", tt.why, got)
 		}
+	}
+}
+
+// TestRatiosOfCaches: after each compact cache come its figures, divided by those of the plain one.
+func TestRatiosOfCaches(t *testing.T) {
+	const heap, get = "cache_heap_bytes", "cache_get_cold_p50"
+	rows := []row{
+		{"name": "ours", speed: 5.},
+		{"name": "pods-typed", "what": "plain", heap: 100., get: 2.},
+		{"name": "pods-door", heap: 8.}, // has no reader
+		{"name": "pods-typed-compact", "what": "compact", heap: 25., get: 5.},
+		{"name": "pods-door-compact", heap: 4.},
+	}
+	want := slices.Insert(slices.Clone(rows), 4, row{"name": "... ratio", heap: 0.25, get: 2.5})
+	want = append(want, row{"name": "... ratio", heap: 0.5})
+	if diff := cmp.Diff(want, withRatios(rows)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	alone := row{"name": "pods-typed-compact", heap: 25.}
+	if ratio := withRatios([]row{alone})[1][heap].(float64); !math.IsNaN(ratio) {
+		t.Errorf("without a plain cache the ratio is %v", ratio)
 	}
 }

@@ -27,17 +27,17 @@ const (
 func (v *cacheView) compare(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		step, want := v.tape.now()
-		has, err := v.look(ctx, want)
-		if now, _ := v.tape.now(); now != step && time.Since(began) < 2*contentsTime {
+		want := v.tape.now()
+		has, err := v.look(ctx, want.objects)
+		if v.tape.now().step != want.step && time.Since(began) < 2*contentsTime {
 			continue
 		}
 		switch {
 		case err == nil:
-			v.wrong(has, "")
+			v.report(has, "", want.unversioned)
 			return
 		case time.Since(began) > contentsTime || !err.passes:
-			v.wrong(has, err.text)
+			v.report(has, err.text, want.unversioned)
 			return
 		}
 	}
@@ -56,14 +56,13 @@ func (v *cacheView) compareLast() {
 		}
 	}
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		_, objects := v.tape.now()
-		has, err := v.look(context.Background(), objects)
+		has, err := v.look(context.Background(), v.tape.now().objects)
 		if err == nil && maps.Equal(has, want) {
-			v.wrong(has, "")
+			v.report(has, "", false)
 			return
 		}
 		if time.Since(began) > truthTime {
-			v.wrong(has, fmt.Sprintf("%s; at the end it has %v, and etcd %v", err, has, want))
+			v.report(has, fmt.Sprintf("%s; at the end it has %v, and etcd %v", err, has, want), false)
 			return
 		}
 	}

@@ -29,7 +29,7 @@ func (h *cacheHandler) OnDelete(o any) {
 func (h *cacheHandler) receive(kind Kind, before, now any, inferred bool) {
 	o, ok := now.(crclient.Object)
 	if !ok || fmt.Sprintf("%T", o) != fmt.Sprintf("%T", h.view.object()) {
-		h.view.wrong(nil, fmt.Sprintf("a handler received %s of a %T", kind, now))
+		h.view.report(nil, fmt.Sprintf("a handler received %s of a %T", kind, now), false)
 		return
 	}
 	all := []crclient.Object{o}
@@ -38,8 +38,8 @@ func (h *cacheHandler) receive(kind Kind, before, now any, inferred bool) {
 	}
 	for _, one := range all {
 		if !h.view.tape.isSent(one) {
-			h.view.wrong(nil, fmt.Sprintf("a handler received %s of %s, which the server never sent: %.300v",
-				kind, nameOf(one), one))
+			h.view.report(nil, fmt.Sprintf("a handler received %s of %s, which the server never sent: %.300v",
+				kind, nameOf(one), one), false)
 		}
 	}
 	if h.first {

@@ -24,9 +24,17 @@ type tape struct {
 	mu     sync.Mutex
 	sent   map[sentKey][]crclient.Object // all that was ever sent; several if a restored etcd used a version again
 	pages  map[string]crclient.Object    // of a list that is not complete
-	state  map[string]crclient.Object    // by key
-	step   int                           // counts the changes of state
-	listed chan struct{}                 // has an entry after a list
+	last   answered
+	listed chan struct{} // has an entry after a list
+}
+
+// answered is what the answers lead to.
+type answered struct {
+	step    int                        // counts the changes of objects
+	objects map[string]crclient.Object // by key; nil before the first list
+	// unversioned is whether the last list had no resourceVersion, as {} has none: a typed client takes that for an
+	// empty list, and watches from anywhere.
+	unversioned bool
 }
 
 // sentKey is a version of an object.
@@ -77,7 +85,7 @@ func (t *tape) ListWithContext(ctx context.Context, o metav1.ListOptions) (runti
 		t.pages[keyOf(c)] = c
 	}
 	if about.GetContinue() == "" {
-		t.replace(t.pages)
+		t.replace(t.pages, about.GetResourceVersion() == "")
 	}
 	return list, nil
 }
@@ -104,20 +112,21 @@ func same(want, got crclient.Object) bool {
 	return equality.Semantic.DeepEqual(want, got)
 }
 
-func (t *tape) replace(objects map[string]crclient.Object) {
-	t.state = maps.Clone(objects)
-	t.step++
+func (t *tape) replace(objects map[string]crclient.Object, unversioned bool) {
+	t.last = answered{t.last.step + 1, maps.Clone(objects), unversioned}
 	select {
 	case t.listed <- struct{}{}:
 	default:
 	}
 }
 
-// now returns what the answers lead to, or nil before the first list.
-func (t *tape) now() (step int, state map[string]crclient.Object) {
+// now returns what the answers lead to.
+func (t *tape) now() answered {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.step, maps.Clone(t.state)
+	now := t.last
+	now.objects = maps.Clone(now.objects)
+	return now
 }
 
 // isSent reports whether the server sent exactly this object.
@@ -203,14 +212,14 @@ func (w *tapeWatch) hand(ev watch.Event) bool {
 	defer w.tape.mu.Unlock()
 	switch {
 	case complete && w.initial != nil:
-		w.tape.replace(w.initial)
+		w.tape.replace(w.initial, false)
 		w.initial = nil
 	case c == nil:
 	case w.initial != nil:
 		apply(w.initial, ev.Type, c)
-	case w.tape.state != nil:
-		apply(w.tape.state, ev.Type, c)
-		w.tape.step++
+	case w.tape.last.objects != nil:
+		apply(w.tape.last.objects, ev.Type, c)
+		w.tape.last.step++
 	}
 	return true
 }

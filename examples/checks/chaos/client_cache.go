@@ -24,9 +24,8 @@ import (
 //
 // What its handlers receive is judged as that of a peer, because both informers have client-go's loop over list and
 // watch, which says nothing of a gap. What the caches contain is judged: at each sync it must be exactly what the
-// server's answers lead to, by all ways to read it, while this client changes what it reads. Whether the answers lead
-// to what etcd has is client-go's part: that is counted, and must be so at the end. A typed cache takes {} for an empty
-// list (fault "empty-object").
+// server's answers lead to, by all ways to read it, while this client changes what it reads; and what etcd had at some
+// version after the last one, but for typed caches after the fault "empty-object": those take {} for an empty list.
 type cacheClient struct{ compact bool }
 
 func (c cacheClient) subject() subject {
@@ -210,7 +209,7 @@ func (v *cacheView) run(ctx context.Context, caches cache.Cache) {
 	}
 	if err := caches.IndexField(ctx, v.object(), lateIndex, indexed); err != nil {
 		if ctx.Err() == nil {
-			v.wrong(nil, err.Error())
+			v.report(nil, err.Error(), false)
 		}
 		return
 	}
@@ -244,10 +243,10 @@ func (v *cacheView) reportSynced() {
 	v.life.rec.add(r)
 }
 
-// wrong reports that the cache is wrong. has may be nil.
-func (v *cacheView) wrong(has map[types.UID]string, text string) {
+// report reports what the cache has, and what is wrong with it, if anything is.
+func (v *cacheView) report(has map[types.UID]string, wrong string, unversioned bool) {
 	v.life.rec.add(report{
 		At: time.Now(), Run: v.life.run, Kind: contents, Resource: v.info.resource(), Worker: string(v.as), Has: has,
-		Wrong: text, Acked: true,
+		Wrong: wrong, Unversioned: unversioned, Acked: true,
 	})
 }

@@ -10,8 +10,8 @@ import (
 // contentsCounts are what the judge found out about what a cache contains.
 type contentsCounts struct {
 	Compared int `json:"compared"` // with what the server answered, in all ways to read it
-	Wrong    int `json:"wrong"`    // it was another
-	// Apart counts those that etcd had at no version after the one before: the answers did not lead to that.
+	Wrong    int `json:"wrong"`    // it was another, or etcd had it at no version after the one before
+	// Apart counts those that etcd had at no version after the one before, because the last list was none of etcd's.
 	Apart int `json:"apart"`
 
 	violations []violation
@@ -40,8 +40,12 @@ func followContents(j *judgement, i int, r report) {
 	}
 	who := holder{r.Run, r.Worker}
 	at, found := j.view.versionOf(j.resource, j.held[who], j.view.history.newest(r.At), r.Has)
-	if j.held[who] = at; !found {
+	switch j.held[who] = at; {
+	case found:
+	case r.Unversioned:
 		v.Contents.Apart++
+	default:
+		v.Contents.Wrong++
 		describeContents(j, i, fmt.Sprintf("it has %v, as etcd at no version after %d", r.Has, at.to))
 	}
 }

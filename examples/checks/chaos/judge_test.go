@@ -251,24 +251,29 @@ func TestTimeBackIsMeasuredFromTheEndOfAFault(t *testing.T) {
 func TestContents(t *testing.T) {
 	h := parseTruth("+u@1, +v@2, ~u@3, -v@4, rewind@2, ~u@3, ~v@5")
 	for _, test := range []struct {
-		why  string
-		has  []map[types.UID]string
-		want contentsCounts
+		why         string
+		unversioned bool
+		has         []map[types.UID]string
+		want        contentsCounts
 	}{
-		{"in order", []map[types.UID]string{{"u": "1"}, {"u": "1", "v": "2"}, {"u": "3", "v": "2"}, {"u": "3"}},
+		{"in order", false, []map[types.UID]string{{"u": "1"}, {"u": "1", "v": "2"}, {"u": "3", "v": "2"}, {"u": "3"}},
 			contentsCounts{Compared: 4}},
-		{"an object that does not exist", []map[types.UID]string{{"u": "1", "w": "1"}},
-			contentsCounts{Compared: 1, Apart: 1}},
-		{"an object is missing", []map[types.UID]string{{"u": "3", "v": "2"}, {"v": "2"}},
+		{"an object that does not exist", false, []map[types.UID]string{{"u": "1", "w": "1"}},
+			contentsCounts{Compared: 1, Wrong: 1}},
+		{"an object is missing", false, []map[types.UID]string{{"u": "3", "v": "2"}, {"v": "2"}},
+			contentsCounts{Compared: 2, Wrong: 1}},
+		{"... since a list without a version", true, []map[types.UID]string{{"u": "3", "v": "2"}, {"v": "2"}},
 			contentsCounts{Compared: 2, Apart: 1}},
-		{"back in time", []map[types.UID]string{{"u": "3"}, {"u": "1"}}, contentsCounts{Compared: 2, Apart: 1}},
-		{"after the restore", []map[types.UID]string{{"u": "3"}, {"u": "3", "v": "2"}, {"u": "3", "v": "5"}},
+		{"back in time", false, []map[types.UID]string{{"u": "3"}, {"u": "1"}},
+			contentsCounts{Compared: 2, Wrong: 1}},
+		{"after the restore", false, []map[types.UID]string{{"u": "3"}, {"u": "3", "v": "2"}, {"u": "3", "v": "5"}},
 			contentsCounts{Compared: 3}},
 	} {
 		var reports []report
 		for _, has := range test.has {
 			reports = append(reports, report{
 				At: time.Unix(1000, 0), Run: 1, Kind: contents, Resource: "widgets." + group, Has: has,
+				Unversioned: test.unversioned,
 			})
 		}
 		v := judge(subject{Name: "test", ByObject: true}, h, reports, nil)

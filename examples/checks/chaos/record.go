@@ -66,6 +66,7 @@ type report struct {
 	Acked           bool                 // handled: in a later run it may be missing
 	Has             map[types.UID]string // versions of all objects in a cache, whose representation is in Worker
 	Wrong           string               // why these are not what the server answered
+	Unversioned     bool                 // the last list had no version: etcd need not have had what the cache has
 }
 
 // anyReason is that of a GAP whose reason the client does not show.

@@ -128,7 +128,7 @@ func (s *summary) print(w io.Writer) {
 
 // printContents prints how what caches contain compares.
 func (s *summary) printContents(row func(...any)) {
-	row("contents of caches", "compared with the answers", "wrong", "apart from etcd's")
+	row("contents of caches", "compared with the answers", "wrong", "apart, after a list without a version")
 	row("---", "--:", "--:", "--:")
 	for _, v := range s.Clients {
 		if c := v.Contents; c.Compared > 0 {

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -75,7 +76,47 @@ type resourceInformer struct {
 func (i *resourceInformer) Informer() cache.SharedIndexInformer { return i.informer }
 
 func (i *resourceInformer) Lister() cache.GenericLister {
-	return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(i.informer.GetIndexer(), i.resource))
+	return lister{listerOf(i.informer.GetIndexer(), i.resource), i}
+}
+
+func listerOf(indexer cache.Indexer, r schema.GroupVersionResource) cache.GenericLister {
+	return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, r))
+}
+
+// selecting returns a lister for one selector: a compact informer need not unpack what that does not match.
+func (i *resourceInformer) selecting(s labels.Selector) cache.GenericLister {
+	indexer := i.informer.GetIndexer()
+	if c, isCompact := indexer.(interface {
+		Selecting(labels.Selector) cache.Indexer
+	}); isCompact {
+		indexer = c.Selecting(s)
+	}
+	return listerOf(indexer, i.resource)
+}
+
+// lister is client-go's, but for List.
+type lister struct {
+	cache.GenericLister
+	informer *resourceInformer
+}
+
+func (l lister) List(s labels.Selector) ([]runtime.Object, error) {
+	return l.informer.selecting(s).List(s)
+}
+
+func (l lister) ByNamespace(namespace string) cache.GenericNamespaceLister {
+	return namespaceLister{l.GenericLister.ByNamespace(namespace), l.informer, namespace}
+}
+
+// namespaceLister is client-go's, but for List.
+type namespaceLister struct {
+	cache.GenericNamespaceLister
+	informer  *resourceInformer
+	namespace string
+}
+
+func (l namespaceLister) List(s labels.Selector) ([]runtime.Object, error) {
+	return l.informer.selecting(s).ByNamespace(l.namespace).List(s)
 }
 
 // ForResource returns the informer of a resource, always the same one.

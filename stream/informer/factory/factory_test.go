@@ -24,6 +24,7 @@ import (
 	"github.com/gvrwatch/gvrwatch/gvr"
 	"github.com/gvrwatch/gvrwatch/internal/testing/bubbles"
 	"github.com/gvrwatch/gvrwatch/stream"
+	"github.com/gvrwatch/gvrwatch/stream/informer"
 	"github.com/gvrwatch/gvrwatch/stream/informer/factory"
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
@@ -96,6 +97,65 @@ func TestFactory(t *testing.T) {
 		if got := f.WaitForCacheSync(stop); len(got) != 1 {
 			t.Errorf("Start after Shutdown runs informers: %v", got)
 		}
+	})
+}
+
+// TestListersSelect: with a selector the listers of compact informers return what those of plain ones do.
+func TestListersSelect(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *streamtest.Server) {
+		for _, name := range []string{"bed", "table"} {
+			o := srv.Put(widgets, "home", name)
+			o.SetLabels(map[string]string{"room": name})
+			if _, err := srv.Update(widgets, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop := make(chan struct{})
+		plain, err := factory.New(srv.Client(), 0, nil)
+		compact, compactErr := factory.New(srv.Client(), 0, nil, informer.Compact())
+		if err := errors.Join(err, compactErr); err != nil {
+			t.Fatal(err)
+		}
+		listers := []cache.GenericLister{}
+		for _, f := range []dynamicinformer.DynamicSharedInformerFactory{plain, compact} {
+			listers = append(listers, f.ForResource(widgets.GroupVersionResource).Lister())
+			f.Start(stop)
+			f.WaitForCacheSync(stop)
+		}
+		for _, c := range []struct {
+			selector, namespace string
+			want                []string
+		}{
+			{"", "", []string{"bed", "door", "table", "window"}},
+			{"", "shop", []string{"door", "window"}},
+			{"room", "", []string{"bed", "table"}},
+			{"!room", "", []string{"door", "window"}},
+			{"room!=bed", "home", []string{"table"}},
+			{"room=bed", "shop", nil},
+			{"room=bed", "none", nil},
+		} {
+			s, err := labels.Parse(c.selector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, l := range listers {
+				found, err := l.List(s)
+				if c.namespace != "" {
+					found, err = l.ByNamespace(c.namespace).List(s)
+				}
+				var names []string
+				for _, o := range found {
+					names = append(names, o.(*unstructured.Unstructured).GetName())
+				}
+				slices.Sort(names)
+				if diff := cmp.Diff(c.want, names); diff != "" || err != nil {
+					t.Errorf("lister %d, %q in %q: %v (-want +got):\n%s", n, c.selector, c.namespace, err, diff)
+				}
+			}
+		}
+		close(stop)
+		plain.Shutdown()
+		compact.Shutdown()
 	})
 }
 
