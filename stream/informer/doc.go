@@ -29,7 +29,8 @@
 //   - Whoever changes what was read, or what a handler received, changes it for nobody who reads the store, nor the old
 //     object of the next update.
 //   - Handlers, indexers, resync, lists and watches are client-go's, and are called as in its informer. A transform
-//     never receives a packed object, and is called once for each object.
+//     never receives a packed object, and is called once for each object. One that cannot be packed it may receive
+//     again: from client-go's streamed lists, as without packing, and from lists in pages.
 //
 // # Promises of watches and informers
 //
