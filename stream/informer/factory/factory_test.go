@@ -111,8 +111,8 @@ func TestListersSelect(t *testing.T) {
 			}
 		}
 		stop := make(chan struct{})
-		plain, err := factory.New(srv.Client(), 0, nil)
-		compact, compactErr := factory.New(srv.Client(), 0, nil, informer.Compact())
+		plain, err := factory.New(srv.Client(), bubbles.NoResync, nil)
+		compact, compactErr := factory.New(srv.Client(), bubbles.NoResync, nil, informer.Compact())
 		if err := errors.Join(err, compactErr); err != nil {
 			t.Fatal(err)
 		}
