@@ -31,10 +31,22 @@ type server struct {
 func newServer(t *testing.T) *server {
 	srv := streamtest.NewServer(configMaps, secrets, namespaces, widgets)
 	t.Cleanup(srv.Close)
-	h := httptest.NewServer(protobufHandler(srv))
+	h := httptest.NewServer(protobufHandler(inSmallPages(srv)))
 	t.Cleanup(h.Close)
 	config := &rest.Config{Host: h.URL, QPS: -1}
 	return &server{t: t, config: config, client: dynamic.NewForConfigOrDie(config), faults: srv}
+}
+
+// inSmallPages limits the pages of lists to two objects, so that client-go needs several for those of the table.
+func inSmallPages(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if q := r.URL.Query(); q.Get("limit") != "" && q.Get("watch") == "" {
+			q.Set("limit", "2")
+			r = r.Clone(r.Context())
+			r.URL.RawQuery = q.Encode()
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // do runs actions of streamtest.
