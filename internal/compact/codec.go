@@ -105,6 +105,16 @@ func (c *Codec) learn(text []byte) {
 	c.dictionaries.Store(&all)
 }
 
+// TextSize returns how many bytes the text of a Record has.
+func (r Record) TextSize() int {
+	encoding, payload := r.Payload()
+	if encoding == plain {
+		return len(payload)
+	}
+	n, _ := Record(payload).number() // S2 begins with it
+	return n
+}
+
 // buffers hold the texts of objects while they are decoded.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 

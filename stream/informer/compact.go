@@ -84,12 +84,23 @@ func (s pages) ListWithContext(ctx context.Context, o metav1.ListOptions) (runti
 	page.SetContinue(about.GetContinue())
 	page.SetRemainingItemCount(about.GetRemainingItemCount())
 	err = meta.EachListItemWithAlloc(list, func(o runtime.Object) error {
-		transformed, err := s.packer.transformed(o)
-		if r, isPacked := transformed.(*packed); isPacked {
-			o = r
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		page.Items = append(page.Items, o) // what cannot be packed is transformed once more, in the queue
-		return err
+		transformed, err := s.packer.transformed(o)
+		if err != nil {
+			return err
+		}
+		if r, isPacked := transformed.(*packed); isPacked {
+			page.Items = append(page.Items, r)
+			return nil
+		}
+		i := &item{state: transformed}
+		if m, err := meta.Accessor(transformed); err == nil {
+			i.name = nameOf(m)
+		}
+		page.Items = append(page.Items, i)
+		return nil
 	})
 	return page, err
 }

@@ -48,7 +48,9 @@ func (h *compactHandler) OnUpdate(old, obj any) {
 	before := o
 	// The same packed object is a resync. Objects that are not packed need not be comparable.
 	if p, isPacked := old.(*packed); ok && (!isPacked || any(p) != obj) {
-		before, ok = h.recent.get(old, older)
+		if known, ok := h.recent.get(old, older); ok {
+			before = known
+		}
 	}
 	if ok {
 		h.ResourceEventHandler.OnUpdate(before, o)
@@ -59,24 +61,23 @@ func (h *compactHandler) OnDelete(obj any) {
 	if h.ignores.deleted {
 		return
 	}
-	var ok bool
 	if t, isTombstone := obj.(cache.DeletedFinalStateUnknown); isTombstone {
-		t.Obj, ok = h.recent.get(t.Obj, older)
+		t.Obj, _ = h.recent.get(t.Obj, older)
 		obj = t
+	} else if o, ok := h.recent.get(obj, newer); ok {
+		obj = o
 	} else {
-		obj, ok = h.recent.get(obj, newer)
+		obj = cache.DeletedFinalStateUnknown{Key: obj.(*packed).key()}
 	}
-	if ok {
-		h.ResourceEventHandler.OnDelete(obj)
-	}
+	h.ResourceEventHandler.OnDelete(obj)
 }
 
 const (
 	// maxRecent is how many objects of a generation are kept for the handlers that have not received them yet. A
 	// handler that is further behind unpacks them again.
 	maxRecent = 64
-	// maxRecentBytes is how many bytes of packed objects begin another generation. Unpacked they take 10 to 25 times that.
-	maxRecentBytes = 256 << 10
+	// maxRecentBytes is how many bytes of text begin another generation. Objects take several times their text.
+	maxRecentBytes = 1 << 20
 	// recentFor is how long a generation lasts. An object is kept for one or two of them.
 	recentFor = time.Second
 )
@@ -85,7 +86,7 @@ const (
 type recent struct {
 	mu         sync.Mutex
 	young, old map[use]*shared
-	bytes      int         // of the packed objects in young
+	bytes      int         // of the texts of the objects in young
 	timer      *time.Timer // not nil while there is anything
 }
 
@@ -106,12 +107,12 @@ type shared struct {
 	object any
 }
 
-// get returns obj if it is not packed, else the object that all who ask with this role receive. It reports an object
-// that cannot be unpacked, and returns false.
+// get returns a copy of obj if it is not packed, else the object that all who ask with this role receive. It reports an
+// object that cannot be unpacked, and returns false.
 func (r *recent) get(obj any, as role) (any, bool) {
 	p, isPacked := obj.(*packed)
 	if !isPacked {
-		return obj, true
+		return copied(obj), true
 	}
 	s := r.find(use{p, as})
 	s.once.Do(func() {
@@ -146,7 +147,7 @@ func (r *recent) find(u use) *shared {
 	}
 	s := &shared{}
 	r.young[u] = s
-	r.bytes += len(u.packed.record)
+	r.bytes += u.packed.record.TextSize()
 	return s
 }
 

@@ -29,8 +29,9 @@
 //   - Whoever changes what was read, or what a handler received, changes it for nobody who reads the store, nor the old
 //     object of the next update.
 //   - Handlers, indexers, resync, lists and watches are client-go's, and are called as in its informer. A transform
-//     never receives a packed object, and is called once for each object. One that cannot be packed it may receive
-//     again: from client-go's streamed lists, as without packing, and from lists in pages.
+//     never receives a packed object, and is called once for each object; client-go gives it an object that cannot be
+//     packed again if a streamed list had it, as without packing. Of a list in pages it has seen what it has seen, also
+//     if a later page fails, or the run ends meanwhile.
 //
 // # Promises of watches and informers
 //

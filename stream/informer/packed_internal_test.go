@@ -359,7 +359,7 @@ func TestRecentIsBounded(t *testing.T) {
 		{"small objects", 10, 2 * maxRecent},
 		{"as large as a generation may be", maxRecentBytes, 2},
 		{"larger", 4 * maxRecentBytes, 2},
-		{"a third of that", maxRecentBytes / 3, 6},
+		{"a quarter of that", maxRecentBytes / 4, 8},
 	} {
 		synctest.Test(t, func(t *testing.T) { // where no time passes
 			r, text := &recent{}, make([]byte, c.size)

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gvrwatch/gvrwatch/internal/compact"
@@ -45,15 +46,13 @@ func (p *packer) setTransform(f cache.TransformFunc) {
 }
 
 // transformed is the TransformFunc of the informer. client-go calls it for each object that enters the queue, and a
-// second time for those of a streamed list: then they are packed.
+// second time for those of a streamed list: then they are packed. The items of pages have been transformed.
 func (p *packer) transformed(obj any) (any, error) {
-	if _, isPacked := obj.(*packed); isPacked {
-		return obj, nil
-	}
-	if t, isTombstone := obj.(cache.DeletedFinalStateUnknown); isTombstone {
-		if _, isPacked := t.Obj.(*packed); isPacked {
-			return obj, nil
-		}
+	switch o := obj.(type) {
+	case *packed:
+		return o, nil
+	case *item:
+		return o.state, nil
 	}
 	p.mu.Lock()
 	transform := p.transform
@@ -194,12 +193,14 @@ func (p *packer) wrap(n int, values cache.IndexFunc) cache.IndexFunc {
 		}
 		o, err := unpack(r)
 		if err != nil {
-			return nil, err
+			utilruntime.HandleError(err)
+			return nil, nil // of an error client-go panics
 		}
 		found, err := values(o)
+		cloned := make([]string, len(found)) // found may be the caller's
 		for i, v := range found {
-			found[i] = strings.Clone(v) // the store must not keep the text of o
+			cloned[i] = strings.Clone(v) // the store must not keep the text of o
 		}
-		return found, err
+		return cloned, err
 	}
 }
