@@ -470,7 +470,7 @@ func TestPagesArePackedAsTheyArrive(t *testing.T) {
 // watchedPages counts at each List how many objects of all pages before it are in memory.
 type watchedPages struct {
 	*source
-	sent  []weak.Pointer[metav1.FieldsV1]
+	sent  []weak.Pointer[metav1.Time]
 	alive []int
 }
 
@@ -489,9 +489,9 @@ func (s *watchedPages) List(o metav1.ListOptions) (runtime.Object, error) {
 	}
 	l := list.(*corev1.ConfigMapList)
 	for n := range l.Items {
-		fields := &metav1.FieldsV1{Raw: []byte("{}")}
-		l.Items[n].ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: fields}}
-		s.sent = append(s.sent, weak.Make(fields))
+		written := &metav1.Time{Time: time.Now()}
+		l.Items[n].ManagedFields = []metav1.ManagedFieldsEntry{{Time: written}}
+		s.sent = append(s.sent, weak.Make(written))
 	}
 	return l, nil
 }

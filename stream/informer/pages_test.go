@@ -82,7 +82,8 @@ func TestUnpackableObjectsInPages(t *testing.T) {
 	})
 }
 
-// TestHandlersGetCopiesOfUnpackableObjects: what a handler does to an object that cannot be packed, the store does not see.
+// TestHandlersGetCopiesOfUnpackableObjects: what a handler does to an object that cannot be packed, the store does not
+// see.
 func TestHandlersGetCopiesOfUnpackableObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := startCompact(t, informer.NewCompact, newSource("a"), nil, func(i cache.SharedIndexInformer) {
@@ -110,7 +111,8 @@ type hidden struct {
 
 func (h *hidden) DeepCopyObject() runtime.Object { c := *h; return &c }
 
-// TestLateIndexesLeaveTheCallersSlice: a slice that a function of an index returns remains the caller's. The race detector sees it.
+// TestLateIndexesLeaveTheCallersSlice: a slice that a function of an index returns remains the caller's. The race
+// detector sees it.
 func TestLateIndexesLeaveTheCallersSlice(t *testing.T) {
 	all := []string{"all"} // as a function may return, that never changes it
 	index := func(any) ([]string, error) { return all, nil }
@@ -197,8 +199,8 @@ func (s *restless) List(o metav1.ListOptions) (runtime.Object, error) {
 	return s.source.List(o)
 }
 
-// TestChangesBetweenPages: what changes between the pages of a list, and pages that fail, lead to what they lead to without
-// packing.
+// TestChangesBetweenPages: what changes between the pages of a list, and pages that fail, lead to what they lead to
+// without packing.
 func TestChangesBetweenPages(t *testing.T) {
 	seedtest.Default(40).Run(t, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -219,7 +221,8 @@ func TestChangesBetweenPages(t *testing.T) {
 				})
 				for n := range 10 {
 					pause(3 * time.Minute)
-					seen = append(seen, contents(i), keysOf(i.GetIndexer().ByIndex("value", "between1")), i.HasSynced())
+					seen = append(seen, contents(i), i.HasSynced())
+					seen = append(seen, keysOf(i.GetIndexer().ByIndex("value", "between1")))
 					s.put(string(rune('a'+n%5)), fmt.Sprint("between", n%3))
 					s.expire()
 				}
@@ -255,8 +258,8 @@ func TestRefusedPage(t *testing.T) {
 	}
 }
 
-// TestUndecodableObjects: an object that cannot be decoded is left out by List and late indexes, which do not panic, and
-// its deletion arrives by its key.
+// TestUndecodableObjects: an object that cannot be decoded is left out by List and late indexes, which do not panic,
+// and its deletion arrives.
 func TestUndecodableObjects(t *testing.T) {
 	x := informer.NewCompact(newSource(), &fragile{}, 0, cache.Indexers{}).GetIndexer()
 	for n := range 20 {
@@ -293,7 +296,9 @@ func TestUndecodableObjects(t *testing.T) {
 				}
 				return f, nil
 			}))
-			_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) { got = append(got, o) }})
+			_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
+				DeleteFunc: func(o any) { got = append(got, o) },
+			})
 			set(t, err)
 		})
 		pause(time.Minute)
