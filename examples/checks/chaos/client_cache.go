@@ -202,9 +202,6 @@ func (v *cacheView) prepare(ctx context.Context, caches cache.Cache) error {
 // run compares what the cache contains with what the server answered, after each list and once a second.
 func (v *cacheView) run(ctx context.Context, caches cache.Cache) {
 	if !toolscache.WaitForCacheSync(ctx.Done(), v.handled.HasSynced) {
-		if v.life.last {
-			v.report(nil, "it has not synced, and nothing was broken any more", false)
-		}
 		return
 	}
 	if v.as == untyped {
