@@ -81,6 +81,9 @@ func TestCodec(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		got[name] = string(text)
+		if r.TextSize() != len(text) {
+			t.Errorf("%s: a text of %d bytes should have %d", name, len(text), r.TextSize())
+		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -39,7 +39,8 @@ func NewCompact(lw cache.ListerWatcher, example runtime.Object, resync time.Dura
 	if lw == nil {
 		lw = nowhere{}
 	}
-	return newCompact(indexers, func(packed cache.Indexers, p *packer) cache.SharedIndexInformer {
+	p := newPacker()
+	return newCompact(p, indexers, func(packed cache.Indexers) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(pages{lw, p}, example, resync, packed)
 	})
 }
@@ -53,10 +54,9 @@ func (nowhere) List(metav1.ListOptions) (runtime.Object, error)   { return nil, 
 func (nowhere) Watch(metav1.ListOptions) (watch.Interface, error) { return nil, errNoSource }
 
 // newCompact makes an informer, with indexers for packed objects, and hides that its objects are packed.
-func newCompact(indexers cache.Indexers,
-	client func(cache.Indexers, *packer) cache.SharedIndexInformer) *compactInformer {
-	p := newPacker()
-	i := &compactInformer{SharedIndexInformer: client(p.indexers(indexers), p), packer: p}
+func newCompact(p *packer, indexers cache.Indexers,
+	client func(cache.Indexers) cache.SharedIndexInformer) *compactInformer {
+	i := &compactInformer{SharedIndexInformer: client(p.indexers(indexers)), packer: p}
 	p.store = i.SharedIndexInformer.GetStore()
 	p.added(indexers)
 	_ = i.SetTransform(nil) // it fails only once the informer has started

@@ -40,13 +40,13 @@ func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions
 	l := NewListerWatcher(s)
 	l.states = &states{objects: map[identity]any{}, deleted: map[*unstructured.Unstructured]bool{}}
 	o.ObjectDescription = cmp.Or(o.ObjectDescription, s.Resource().String())
-	client := func(indexers cache.Indexers, _ *packer) cache.SharedIndexInformer {
+	client := func(indexers cache.Indexers) cache.SharedIndexInformer {
 		o.Indexers = indexers
 		return cache.NewSharedIndexInformerWithOptions(informerSource{l}, &unstructured.Unstructured{}, o)
 	}
 	i := &informer{source: l}
 	if slices.Contains(opts, Compact()) {
-		c := newCompact(o.Indexers, client)
+		c := newCompact(newPacker(), o.Indexers, client)
 		i.SharedIndexInformer, i.setTransform = c, c.packer.setTransform
 		i.queue = c.SharedIndexInformer
 		l.states.transform = c.packer.transformed
@@ -54,7 +54,7 @@ func NewSharedIndexInformer(s *stream.Stream, o cache.SharedIndexInformerOptions
 		if o.Indexers == nil {
 			o.Indexers = cache.Indexers{} // AddIndexers writes to it
 		}
-		i.SharedIndexInformer, i.setTransform = client(o.Indexers, nil), l.states.setTransform
+		i.SharedIndexInformer, i.setTransform = client(o.Indexers), l.states.setTransform
 		i.queue = i.SharedIndexInformer
 	}
 	_ = i.SetTransform(nil) // it fails only once the informer has started

@@ -34,7 +34,7 @@ import (
 
 // newTestPacker returns a packer of an informer with these indexers.
 func newTestPacker(indexers cache.Indexers) *packer {
-	return newCompact(indexers, func(i cache.Indexers, _ *packer) cache.SharedIndexInformer {
+	return newCompact(newPacker(), indexers, func(i cache.Indexers) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, i)
 	}).packer
 }

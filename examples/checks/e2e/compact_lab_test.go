@@ -140,7 +140,8 @@ func labPod(test string, n int) *corev1.Pod {
 	}}
 	p.Spec.Volumes = []corev1.Volume{{Name: "none",
 		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-	p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64)}}
+	p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+		TolerationSeconds: new(int64)}}
 	p.Spec.NodeName = "node-" + strconv.Itoa(n%5)
 	return p
 }
