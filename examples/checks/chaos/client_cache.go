@@ -202,15 +202,21 @@ func (v *cacheView) prepare(ctx context.Context, caches cache.Cache) error {
 // run compares what the cache contains with what the server answered, after each list and once a second.
 func (v *cacheView) run(ctx context.Context, caches cache.Cache) {
 	if !toolscache.WaitForCacheSync(ctx.Done(), v.handled.HasSynced) {
-		return
+		if !v.life.last {
+			return
+		}
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), truthTime)
+		defer cancel()
+		if !toolscache.WaitForCacheSync(late.Done(), v.handled.HasSynced) {
+			v.report(nil, "it has not synced, and nothing was broken any more", false)
+			return
+		}
 	}
 	if v.as == untyped {
 		v.reportSynced()
 	}
-	if err := caches.IndexField(ctx, v.object(), lateIndex, indexed); err != nil {
-		if ctx.Err() == nil {
-			v.report(nil, err.Error(), false)
-		}
+	if err := caches.IndexField(context.WithoutCancel(ctx), v.object(), lateIndex, indexed); err != nil {
+		v.report(nil, err.Error(), false)
 		return
 	}
 	for ctx.Err() == nil {

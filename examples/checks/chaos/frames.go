@@ -2,18 +2,22 @@ package main
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"io"
+	"net/http"
+	"strings"
 )
 
 var errBroken = errors.New("the fault breaks the response")
 
-// frames is the body of a watch, whose frames are lines. It can be cut, and frames can be added.
+// frames is the body of a watch. It can be cut, and frames can be added.
 type frames struct {
 	forget func(*frames) // by the proxy
 	conn   *proxyConn
 	source io.ReadCloser
-	lines  chan []byte
+	next   func(*bufio.Reader) ([]byte, error) // returns a frame
+	each   chan []byte
 	orders chan frameOrder
 	closed chan struct{}
 
@@ -31,10 +35,13 @@ type frameOrder struct {
 }
 
 // newFrames wraps the body of a watch.
-func (p *proxy) newFrames(source io.ReadCloser, conn *proxyConn) *frames {
+func (p *proxy) newFrames(watch *http.Response, conn *proxyConn) *frames {
 	f := &frames{
-		forget: p.forgetWatch, conn: conn, source: source,
-		lines: make(chan []byte), orders: make(chan frameOrder, 8), closed: make(chan struct{}),
+		forget: p.forgetWatch, conn: conn, source: watch.Body, next: untilNewline,
+		each: make(chan []byte), orders: make(chan frameOrder, 8), closed: make(chan struct{}),
+	}
+	if strings.Contains(watch.Header.Get("Content-Type"), "protobuf") {
+		f.next = withLength
 	}
 	p.state.mu.Lock()
 	p.state.watches[f] = true
@@ -46,14 +53,29 @@ func (p *proxy) newFrames(source io.ReadCloser, conn *proxyConn) *frames {
 	return f
 }
 
+// untilNewline returns a frame of a watch in JSON.
+func untilNewline(r *bufio.Reader) ([]byte, error) { return r.ReadBytes('\n') }
+
+// withLength returns a frame of a watch in protobuf, which its length in four bytes precedes.
+func withLength(r *bufio.Reader) ([]byte, error) {
+	var length [4]byte
+	n, err := io.ReadFull(r, length[:])
+	if err != nil {
+		return length[:n], err
+	}
+	frame := make([]byte, len(length)+int(binary.BigEndian.Uint32(length[:])))
+	n, err = io.ReadFull(r, frame[copy(frame, length[:]):])
+	return frame[:len(length)+n], err
+}
+
 func (f *frames) read() {
-	defer close(f.lines)
+	defer close(f.each)
 	r := bufio.NewReader(f.source)
 	for {
-		line, err := r.ReadBytes('\n')
-		if len(line) > 0 {
+		frame, err := f.next(r)
+		if len(frame) > 0 {
 			select {
-			case f.lines <- line:
+			case f.each <- frame:
 			case <-f.closed:
 				return
 			}
@@ -81,8 +103,8 @@ func (f *frames) Read(b []byte) (int, error) {
 		select {
 		case o := <-f.orders:
 			f.obey(o)
-		case line, more := <-f.lines:
-			if f.rest = line; !more {
+		case frame, more := <-f.each:
+			if f.rest = frame; !more {
 				return f.last()
 			}
 		}
@@ -109,8 +131,8 @@ func (f *frames) obey(o frameOrder) {
 	case o.add != nil:
 		f.rest = o.add
 	case o.half:
-		if line, more := <-f.lines; more {
-			f.rest = line[:len(line)/2]
+		if frame, more := <-f.each; more {
+			f.rest = frame[:len(frame)/2]
 		}
 	}
 	if o.goOn {

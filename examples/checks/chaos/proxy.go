@@ -158,7 +158,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ModifyResponse: func(response *http.Response) error {
 			if isWatch(r) && response.StatusCode == http.StatusOK {
-				response.Body = p.newFrames(response.Body, conn)
+				response.Body = p.newFrames(response, conn)
 			}
 			return nil
 		},
