@@ -51,7 +51,7 @@ type Entry struct {
 	Run *Header
 	// Event has its object in JSON. One without a Type says only that the writer was still there.
 	Event stream.Event
-	// Row has the server's columns and cells of the object: {"columns":[…],"cells":[…]}. It is nil if there are none.
+	// Row has the server's columns and cells of the object: {"columns":[…],"cells":[…]}; nil if there are none.
 	Row json.RawMessage
 }
 
