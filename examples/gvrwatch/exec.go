@@ -74,7 +74,7 @@ type commandPrinter struct {
 func (p commandPrinter) flush() error { return nil }
 
 func (p commandPrinter) print(ev stream.Event, written func()) error {
-	document, err := json.Marshal(newEventDocument(ev, p.printing.flags, false))
+	document, err := json.Marshal(newEventDocument(ev, p.printing.now(), p.printing.flags, false))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
@@ -211,7 +212,7 @@ func TestDocumentsRoundTrip(t *testing.T) {
 				t.Errorf("other readers of YAML interpret = and << without quotes:\n%s", stdout.String())
 			}
 			if format == "json" || format == "yaml" {
-				whole, err := json.Marshal(newEventDocument(ev, printFlags{}, true))
+				whole, err := json.Marshal(newEventDocument(ev, time.Now(), printFlags{}, true))
 				if err != nil {
 					t.Fatal(err)
 				}

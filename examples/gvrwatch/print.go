@@ -109,25 +109,31 @@ func (o *printFlags) hasTime() bool {
 
 func (o *printFlags) isTable() bool { return o.format == "" || o.format == "wide" }
 
-// serverColumns reports whether the output has the columns of the server.
-func (o *watchOptions) serverColumns() bool {
-	return o.print.isTable() && !o.print.metadataOnly && o.exec.command == ""
+// isDocuments reports whether SYNCED and GAP are printed to stdout. Otherwise they are lines on stderr.
+func (o *printFlags) isDocuments() bool {
+	return (o.format == "json" || o.format == "yaml") && o.watchEvents
 }
 
-func (o *watchOptions) needsManagedFields() bool {
-	return o.print.showManagedFields || o.print.format == "diff"
+// serverColumns reports whether the output or the recording has the columns of the server.
+func (o *watchOptions) serverColumns() bool {
+	isTable := o.print.isTable() && o.exec.command == "" || o.record.file != ""
+	return isTable && !o.print.metadataOnly
 }
+
+func (o *printFlags) needsManagedFields() bool { return o.showManagedFields || o.format == "diff" }
 
 // objectsMode returns how much of an object the output needs.
 func (o *watchOptions) objectsMode() stream.ObjectsMode {
-	if o.print.metadataOnly || o.print.format == "name" && o.end.condition == "" {
+	switch {
+	case o.print.metadataOnly:
 		return stream.Metadata
+	case o.end.condition != "", o.filter.needsContent(), o.record.file != "", o.print.format != "name":
+		return stream.Raw
 	}
-	return stream.Raw
+	return stream.Metadata
 }
 
-// eventPrinter prints events. As a table, with -o name, -o diff and templates, SYNCED and GAP go to stderr; as JSON and
-// YAML they go to stdout like all other events.
+// eventPrinter prints the objects of events; as JSON and YAML other events, too.
 type eventPrinter interface {
 	// print prints an event. It calls written when the event has been written, perhaps later and in another goroutine.
 	print(ev stream.Event, written func()) error
@@ -139,9 +145,17 @@ type eventPrinter interface {
 type printing struct {
 	streams    genericiooptions.IOStreams
 	flags      printFlags
-	columns    *tables.Tables // nil for the columns NAME and AGE
-	several    bool           // several types
-	namespaces bool           // objects of several namespaces
+	columns    *tables.Tables   // nil for the columns NAME and AGE
+	several    bool             // several types
+	namespaces bool             // objects of several namespaces
+	clock      func() time.Time // when an event is printed; nil is time.Now
+}
+
+func (p printing) now() time.Time {
+	if p.clock == nil {
+		return time.Now()
+	}
+	return p.clock()
 }
 
 func (s *session) newPrinter(want wanted) (eventPrinter, error) {
@@ -149,27 +163,27 @@ func (s *session) newPrinter(want wanted) (eventPrinter, error) {
 }
 
 func (s *session) printing(want wanted) printing {
-	return printing{s.streams, s.opts.print, s.columns, want.several, s.opts.showsNamespaces()}
+	return printing{s.streams, s.opts.print, s.columns, want.several, s.opts.showsNamespaces(), nil}
 }
 
 func (p printing) newPrinter() (eventPrinter, error) {
 	out := p.streams.Out
 	switch p.flags.format {
 	case "json", "yaml":
-		d := &documentPrinter{documents{w: out, yaml: p.flags.format == "yaml"}, p.flags, p.namespaces}
-		if p.flags.watchEvents {
-			return d, nil
-		}
-		return linePrinter{p, d}, nil
+		return &documentPrinter{documents{w: out, yaml: p.flags.format == "yaml"}, p}, nil
 	case "name":
-		return linePrinter{p, namePrinter{out, p.flags.watchEvents}}, nil
+		return namePrinter{out, p.flags.watchEvents}, nil
 	case "diff":
-		return linePrinter{p, newDiffPrinter(p)}, nil
+		return newDiffPrinter(p), nil
 	case "", "wide":
-		return linePrinter{p, newEventTable(p)}, nil
+		return newEventTable(p), nil
 	}
 	t, err := p.flags.newTemplate(out, p.streams.ErrOut)
-	return linePrinter{p, t}, err
+	if err != nil {
+		return nil, err
+	}
+	t.now = p.now
+	return t, nil
 }
 
 // showsNamespaces reports whether objects of several namespaces may be printed.
@@ -207,7 +221,7 @@ func namespaceOf(ev stream.Event, allNamespaces bool) string {
 	return ev.Namespace
 }
 
-func newEventDocument(ev stream.Event, flags printFlags, fansOut bool) eventDocument {
+func newEventDocument(ev stream.Event, at time.Time, flags printFlags, fansOut bool) eventDocument {
 	d := eventDocument{
 		Type: ev.Type, Resource: ev.Resource.String(), Namespace: namespaceOf(ev, fansOut),
 		Inferred: ev.Inferred, Coalesced: ev.Coalesced(), Object: ev.JSON,
@@ -219,7 +233,7 @@ func newEventDocument(ev stream.Event, flags printFlags, fansOut bool) eventDocu
 		d.dropObject(ev, "the server sent invalid JSON")
 	}
 	if flags.timestamps {
-		d.Time = time.Now().UTC().Format(time.RFC3339Nano)
+		d.Time = at.UTC().Format(time.RFC3339Nano)
 	}
 	switch ev.Type {
 	case stream.Synced:
@@ -250,15 +264,14 @@ func identityOf(ev stream.Event) json.RawMessage {
 
 // documentPrinter writes events as JSON or YAML.
 type documentPrinter struct {
-	documents     documents
-	flags         printFlags
-	allNamespaces bool
+	documents documents
+	printing  printing
 }
 
 func (p *documentPrinter) print(ev stream.Event, written func()) error {
 	document := p.document(ev)
 	var err error
-	if p.flags.watchEvents {
+	if p.printing.flags.watchEvents {
 		err = p.documents.print(document)
 	} else {
 		err = p.documents.print(document.Object)
@@ -272,7 +285,7 @@ func (p *documentPrinter) print(ev stream.Event, written func()) error {
 func (p *documentPrinter) flush() error { return nil }
 
 func (p *documentPrinter) document(ev stream.Event) eventDocument {
-	d := newEventDocument(ev, p.flags, p.allNamespaces)
+	d := newEventDocument(ev, p.printing.now(), p.printing.flags, p.printing.namespaces)
 	if p.documents.yaml && ev.JSON != nil && d.Invalid == "" {
 		o, err := ev.Decode()
 		switch {
@@ -283,48 +296,6 @@ func (p *documentPrinter) document(ev stream.Event) eventDocument {
 		}
 	}
 	return d
-}
-
-// linePrinter prints control events to stderr, and leaves the others to another printer.
-type linePrinter struct {
-	printing printing
-	objects  eventPrinter
-}
-
-func (p linePrinter) flush() error { return p.objects.flush() }
-
-func (p linePrinter) print(ev stream.Event, written func()) error {
-	in := ""
-	if ns := namespaceOf(ev, p.printing.namespaces); ns != "" {
-		in = " in the namespace " + ns
-	}
-	switch ev.Type {
-	case stream.Synced:
-		at := ""
-		if ev.ResourceVersion != "" { // empty for several namespaces
-			at = " at resourceVersion " + ev.ResourceVersion
-		}
-		p.control(ev, "synced%s%s", in, at)
-	case stream.Gap:
-		from, to := "", ""
-		if ev.Gap.From != "" { // empty if a run was killed before its first SYNCED
-			from = " from resourceVersion " + ev.Gap.From
-		}
-		if ev.Gap.To != "" {
-			to = " to " + ev.Gap.To
-		}
-		p.control(ev, "gap%s%s%s (%s): the differences follow", in, from, to, ev.Gap.Reason)
-	default:
-		return p.objects.print(ev, written)
-	}
-	written()
-	return nil
-}
-
-// control prints a control event, after the objects before it.
-func (p linePrinter) control(ev stream.Event, format string, args ...any) {
-	_ = p.objects.flush() // stdout remembers its error
-	printMessage(p.printing.streams.ErrOut, "%s: "+format, append([]any{ev.Resource}, args...)...)
 }
 
 // namePrinter writes what kubectl's -o name does, and "deleted" after a DELETED if events are printed. It does not use

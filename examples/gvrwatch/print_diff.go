@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 	"github.com/gvrwatch/gvrwatch/examples/internal/changes"
@@ -32,7 +31,7 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 	var line []screen.Text
 	add := func(style screen.Style, text string) { line = append(line, screen.Text{Text: text, Style: style}) }
 	if p.printing.flags.timestamps {
-		add(screen.Dim, time.Now().Format(clock)+"  ")
+		add(screen.Dim, p.printing.now().Format(timeFormat)+"  ")
 	}
 	add(styles[ev.Type], string(ev.Type))
 	add(screen.Plain, strings.Repeat(" ", max(0, 10-len(ev.Type)))+strings.ToLower(ev.Resource.Kind)+" ")

@@ -43,7 +43,7 @@ func (t *eventTable) print(ev stream.Event, written func()) error {
 		titles, texts = append(titles, screen.Column{Title: title}), append(texts, screen.Text{Text: text})
 	}
 	if t.printing.flags.timestamps {
-		add("TIME", time.Now().Format(clock))
+		add("TIME", t.printing.now().Format(timeFormat))
 	}
 	if t.printing.flags.watchEvents {
 		add("EVENT", fmt.Sprintf("%-8s", ev.Type))
@@ -79,14 +79,14 @@ func (t *eventTable) print(ev stream.Event, written func()) error {
 	return t.out.Row(written, texts...)
 }
 
-// clock is the format of --timestamps in tables.
-const clock = "15:04:05.000"
+// timeFormat is the format of --timestamps in tables.
+const timeFormat = "15:04:05.000"
 
 // addCommon adds the columns that all types have in common.
 func (t *eventTable) addCommon(
 	ev stream.Event, columns []metav1.TableColumnDefinition, cells []string, add func(name, text string),
 ) {
-	age := ageOf(ev)
+	age := ageOf(ev, t.printing.now())
 	var details []string
 	for i, c := range columns {
 		switch name := strings.ToUpper(c.Name); {
@@ -135,7 +135,7 @@ func (t *eventTable) row(ev stream.Event) ([]metav1.TableColumnDefinition, []str
 		columns = known
 	default:
 		m := ev.Meta()
-		return nameAndAge, []string{m.GetName(), ageOf(ev), ev.ResourceVersion, string(m.GetUID())}
+		return nameAndAge, []string{m.GetName(), ageOf(ev, t.printing.now()), ev.ResourceVersion, string(m.GetUID())}
 	}
 	texts := make([]string, len(columns))
 	for i, c := range columns {
@@ -156,10 +156,10 @@ var nameAndAge = []metav1.TableColumnDefinition{
 	{Name: "Name", Format: "name"}, {Name: "Age"}, {Name: "Resource Version", Priority: 1}, {Name: "UID", Priority: 1},
 }
 
-func ageOf(ev stream.Event) string {
+func ageOf(ev stream.Event, now time.Time) string {
 	created := ev.Meta().GetCreationTimestamp()
 	if created.IsZero() {
 		return unknown // an inferred DELETED has no creation time
 	}
-	return duration.HumanDuration(time.Since(created.Time))
+	return duration.HumanDuration(now.Sub(created.Time))
 }

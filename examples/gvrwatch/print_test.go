@@ -79,14 +79,26 @@ func (s source) Events(context.Context) iter.Seq2[stream.Event, error] {
 // newPrinter returns a printer as of a command line without other flags than -o and, with all, -A.
 func newPrinter(t *testing.T, out, errOut io.Writer, format string, all bool) eventPrinter {
 	t.Helper()
-	p, err := printing{
+	how := printing{
 		streams: genericiooptions.IOStreams{Out: out, ErrOut: errOut}, namespaces: all,
 		flags: printFlags{format: format, watchEvents: true},
-	}.newPrinter()
+	}
+	p, err := how.newPrinter()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return delivered{p, &delivery{printing: how, printer: p, filter: &filter{}}}
+}
+
+// delivered prints an event as a run does, with control events on stderr where they belong there.
+type delivered struct {
+	eventPrinter
+	to *delivery
+}
+
+func (d delivered) print(ev stream.Event, written func()) error {
+	_, err := d.to.deliver(ev, written)
+	return err
 }
 
 // ack is for printers of events that need no ack.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gvrwatch/gvrwatch/checkpoint"
+	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 	"github.com/gvrwatch/gvrwatch/discovery"
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/tables"
 	"github.com/gvrwatch/gvrwatch/gvr"
@@ -29,11 +30,12 @@ type session struct {
 	opts    *watchOptions
 	srv     *server
 	client  dynamic.Interface
-	columns *tables.Tables // nil unless the output has the server's columns
+	columns *tables.Tables // nil unless the output or the recording has the server's columns
 	streams genericiooptions.IOStreams
 	tracker *checkpoint.Tracker // nil without --checkpoint
 	follows *follow.Mux         // nil if no type is followed
 	objects []found             // what is watched if no type is followed
+	resumes bool                // the file of --checkpoint had checkpoints
 }
 
 // found is a type that is served or, with a name, one object of it.
@@ -43,7 +45,7 @@ type found struct {
 }
 
 func (o *watchOptions) session(
-	ctx context.Context, streams genericiooptions.IOStreams, store checkpoint.Store,
+	ctx context.Context, streams genericiooptions.IOStreams, store *file.Store,
 ) (*session, error) {
 	srv, err := o.conn.connect(streams.ErrOut)
 	if err != nil {
@@ -52,15 +54,18 @@ func (o *watchOptions) session(
 	s := &session{opts: o, srv: srv, streams: streams}
 	cfg := srv.config
 	if o.serverColumns() {
-		cfg, s.columns = tables.Wrap(cfg, s.opts.end.condition != "")
+		whole := o.end.condition != "" || o.filter.needsContent() || o.record.file != ""
+		cfg, s.columns = tables.Wrap(cfg, whole)
 	}
-	s.client, err = stream.NewClient(cfg, &stream.ClientOptions{DropManagedFields: !o.needsManagedFields()})
+	drop := !o.print.needsManagedFields() && o.record.file == ""
+	s.client, err = stream.NewClient(cfg, &stream.ClientOptions{DropManagedFields: drop})
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig can't be used: %w", err)
 	}
 	if store == nil {
 		return s, nil
 	}
+	s.resumes = len(store.Keys()) > 0
 	s.tracker, err = srv.conn.Tracker(ctx, store, &checkpoint.Options{Logger: slog.New(logHandler{w: streams.ErrOut})})
 	return s, srv.explain(err)
 }

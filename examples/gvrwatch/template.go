@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -26,6 +27,7 @@ type templatePrinter struct {
 	events      bool
 	flags       printFlags
 	descents    int // the number of ".." in JSONPaths
+	now         func() time.Time
 }
 
 // newTemplate returns the printer of the output, or nil if it has no template.
@@ -77,7 +79,7 @@ func (t *templatePrinter) print(ev stream.Event, written func()) error {
 	var err error
 	if t.events {
 		var document []byte
-		if document, err = json.Marshal(newEventDocument(ev, t.flags, false)); err == nil {
+		if document, err = json.Marshal(newEventDocument(ev, t.now(), t.flags, false)); err == nil {
 			o = &unstructured.Unstructured{}
 			err = json.Unmarshal(document, &o.Object)
 		}

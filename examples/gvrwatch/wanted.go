@@ -62,6 +62,7 @@ type target struct {
 
 // wanted is what the command line asks to watch.
 type wanted struct {
+	args       []string // as they are on the command line
 	targets    []target
 	patterns   []string
 	categories []string
@@ -85,7 +86,7 @@ func (o *watchOptions) check(args []string) (wanted, error) {
 	if err := o.checkFlags(); err != nil {
 		return wanted{}, err
 	}
-	want := wanted{categories: o.what.categories}
+	want := wanted{args: args, categories: o.what.categories}
 	if err := o.checkArgs(args, &want); err != nil {
 		return wanted{}, err
 	}
@@ -133,7 +134,9 @@ func (o *watchOptions) checkFlags() error {
 	if _, err := fields.ParseSelector(o.what.fieldSelector); err != nil {
 		return fmt.Errorf("--field-selector=%s: must be a field selector: %w", o.what.fieldSelector, err)
 	}
-	for _, check := range []func() error{o.checkOutput, o.checkEnd, o.checkStart, o.exec.check} {
+	for _, check := range []func() error{
+		o.checkOutput, o.checkEnd, o.checkStart, o.exec.check, o.filter.check, o.record.check,
+	} {
 		if err := check(); err != nil {
 			return err
 		}

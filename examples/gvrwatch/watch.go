@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/execute"
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
@@ -24,12 +23,14 @@ import (
 
 // watchOptions are the flags of watch.
 type watchOptions struct {
-	conn  connection
-	what  selectionFlags
-	begin startFlags
-	end   endFlags
-	print printFlags
-	exec  execFlags
+	conn   connection
+	what   selectionFlags
+	begin  startFlags
+	end    endFlags
+	filter filterFlags
+	print  printFlags
+	record recordFlags
+	exec   execFlags
 
 	screen *screen.Screen // what the streams write to
 }
@@ -195,6 +196,7 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 			}
 			for _, name := range []string{
 				"checkpoint", "for", "exec", "resource-version", "namespace", "category", "exclude", "candidates",
+				"record", "types", "changed", "ignore",
 			} {
 				f := cmd.Flags().Lookup(name)
 				list, isList := f.Value.(pflag.SliceValue)
@@ -219,6 +221,8 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 	o.what.addFlags(f)
 	o.begin.addFlags(f)
 	o.end.addFlags(f)
+	o.filter.addFlags(f)
+	o.record.addFlags(f)
 	o.print.addFlags(f)
 	o.exec.addFlags(f)
 	o.complete(cmd)
@@ -244,7 +248,7 @@ func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 
 // watch prints the events of the wanted resources and commits checkpoints to store, which may be nil.
 func (o *watchOptions) watch(
-	ctx context.Context, streams genericiooptions.IOStreams, want wanted, store checkpoint.Store,
+	ctx context.Context, streams genericiooptions.IOStreams, want wanted, store *file.Store,
 ) error {
 	signalled := ctx
 	if o.end.timeout > 0 {
@@ -302,15 +306,19 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 		commands := s.opts.exec.newRunner(ctx, s.opts.screen, end)
 		defer commands.Close()
 		run := func(e execute.Event) error { return commands.Run(ctx, e) }
-		p = linePrinter{s.printing(want), commandPrinter{s.printing(want), run}}
+		p = commandPrinter{s.printing(want), run}
 		defer func() {
 			if err == nil || errors.Is(err, errLimit) {
 				err = cmp.Or(commands.Drain(ctx), err)
 			}
 		}()
 	}
-	defer func() { err = errors.Join(err, p.flush()) }()
-	printed := printedEvents{merged, p.print, s.opts.end.limit, &counts{}}
+	d, err := s.newDelivery(ctx, want, p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.end()) }()
+	printed := printedEvents{merged, d, s.opts.end.limit, &counts{}}
 	if s.opts.print.status {
 		hide := s.opts.screen.ShowStatus(func() string { return statusLine(merged.Status(), printed.counts) })
 		defer hide()
@@ -330,10 +338,11 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 	return s.checkSeen(want, merged.Status())
 }
 
-// printedEvents are the events of a Mux. They are printed before they are yielded, and acked when they are written.
+// printedEvents are the events of a Mux. They are recorded and printed before they are yielded, and acked when they are
+// written.
 type printedEvents struct {
 	*mux.Mux // condition.Wait asks it what is synced
-	print    func(ev stream.Event, written func()) error
+	delivery *delivery
 	limit    int // ends with errLimit after so many objects; 0 means never
 
 	counts *counts
@@ -347,17 +356,18 @@ func (p printedEvents) Events(ctx context.Context) iter.Seq2[stream.Event, error
 			if errors.As(err, &failed) {
 				err = failed.Err // it names the resource
 			}
+			printed := false
 			if err == nil {
 				p.counts.add(ev)
 				acked := ev
 				acked.Object, acked.JSON = nil, nil // what has been printed need not wait in memory for its ack
-				err = p.print(ev, acked.Ack)
+				printed, err = p.delivery.deliver(ev, acked.Ack)
 			}
 			if err != nil {
 				yield(stream.Event{}, err)
 				return
 			}
-			if ev.HasObject() {
+			if printed && ev.HasObject() {
 				objects++
 			}
 			if p.limit > 0 && objects == p.limit {

@@ -32,12 +32,15 @@ type parsedColumns struct {
 	columns []metav1.TableColumnDefinition
 }
 
+// New returns Tables for objects that get their rows from Join.
+func New() *Tables { return &Tables{key: "gvrwatch-" + rand.Text()} }
+
 // Wrap returns a copy of cfg whose lists and watches ask for Tables, and the Tables that return their columns. The copy
 // is for the client of Streams with stream.Raw. With whole, their objects have all fields. Otherwise they have only
 // metadata, and are of the kind PartialObjectMetadata, unless the server makes no Tables of the resource. Requests for
 // metadata only, those of single objects, and lists without a limit stay as they are. If cfg is nil, the copy is nil.
 func Wrap(cfg *rest.Config, whole bool) (*rest.Config, *Tables) {
-	t := &Tables{key: "gvrwatch-" + rand.Text()}
+	t := New()
 	if cfg == nil {
 		return nil, t
 	}
@@ -78,6 +81,32 @@ func (t *Tables) Row(ev stream.Event) (columns []metav1.TableColumnDefinition, c
 		}
 	}
 	return columns, cells, true
+}
+
+// Split returns the object of ev as the server sent it, and its row as JSON: {"columns":[…],"cells":[…]}. The row is
+// nil if the server sent none. Both share the memory of ev.
+func (t *Tables) Split(ev stream.Event) (object, row json.RawMessage) {
+	if t == nil || t.key == "" {
+		return ev.JSON, nil
+	}
+	before := []byte(`,"` + t.key + `":`)
+	at := bytes.LastIndex(ev.JSON, before)
+	if at < 0 {
+		return ev.JSON, nil
+	}
+	row = ev.JSON[at+len(before) : len(ev.JSON)-1]
+	return append(ev.JSON[:at:at], '}'), row
+}
+
+// Join returns an object, which is JSON, with a row of Split. Row then returns it.
+func (t *Tables) Join(object, row json.RawMessage) json.RawMessage {
+	end := bytes.LastIndexByte(object, '}')
+	if row == nil || end < 0 {
+		return object
+	}
+	b := make([]byte, 0, len(object)+len(t.key)+len(row)+8)
+	b = append(append(append(b, object[:end]...), `,"`+t.key+`":`...), row...)
+	return append(b, '}')
 }
 
 func (t *Tables) columns(text []byte) []metav1.TableColumnDefinition {

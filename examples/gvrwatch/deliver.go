@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/gvrwatch/gvrwatch/stream"
+)
+
+// delivery is what happens with an event: it is recorded, filtered, printed and counted, in this order.
+type delivery struct {
+	record   *recorder // nil without --record
+	filter   *filter
+	printing printing
+	printer  eventPrinter
+	counts   summary // nil without --summary
+}
+
+func (s *session) newDelivery(ctx context.Context, want wanted, p eventPrinter) (*delivery, error) {
+	d := &delivery{printing: s.printing(want), printer: p}
+	var err error
+	if d.filter, err = s.opts.filter.newFilter(time.Now()); err != nil {
+		return nil, err
+	}
+	if s.opts.filter.summary {
+		d.counts = summary{}
+	}
+	if s.opts.record.file != "" {
+		d.record, err = s.newRecorder(ctx, want)
+	}
+	return d, err
+}
+
+// deliver reports whether the event was printed. It calls ack when all is done with it, perhaps later and in another
+// goroutine.
+func (d *delivery) deliver(ev stream.Event, ack func()) (printed bool, err error) {
+	whole := ev
+	var row json.RawMessage
+	if ev.JSON != nil {
+		whole.JSON, row = d.printing.columns.Split(ev)
+	}
+	if d.record != nil {
+		if ack, err = d.record.add(whole, row, ack); err != nil {
+			return false, err
+		}
+	}
+	out, pass := d.filter.pass(whole)
+	switch {
+	case !pass:
+		ack()
+		return false, nil
+	case !ev.HasObject() && !(d.printing.flags.isDocuments() && d.filter.controls(ev.Type)):
+		d.control(ev)
+		ack()
+		return false, nil
+	}
+	if d.counts != nil {
+		d.counts.add(ev)
+	}
+	switch {
+	case d.printing.flags.isTable():
+		out.JSON = ev.JSON // with its row
+	case d.record != nil && !d.printing.flags.needsManagedFields():
+		out.JSON = withoutManagedFields(out.JSON)
+	}
+	return true, d.printer.print(out, ack)
+}
+
+// control prints a control event as a line on stderr, after the objects before it.
+func (d *delivery) control(ev stream.Event) {
+	in := ""
+	if ns := namespaceOf(ev, d.printing.namespaces); ns != "" {
+		in = " in the namespace " + ns
+	}
+	_ = d.printer.flush() // stdout remembers its error
+	line := func(format string, args ...any) {
+		printMessage(d.printing.streams.ErrOut, "%s: "+format, append([]any{ev.Resource}, args...)...)
+	}
+	switch ev.Type {
+	case stream.Synced:
+		at := ""
+		if ev.ResourceVersion != "" { // empty for several namespaces
+			at = " at resourceVersion " + ev.ResourceVersion
+		}
+		line("synced%s%s", in, at)
+	case stream.Gap:
+		from, to := "", ""
+		if ev.Gap.From != "" { // empty if a run was killed before its first SYNCED
+			from = " from resourceVersion " + ev.Gap.From
+		}
+		if ev.Gap.To != "" {
+			to = " to " + ev.Gap.To
+		}
+		line("gap%s%s%s (%s): the differences follow", in, from, to, ev.Gap.Reason)
+	}
+}
+
+// end writes what has not been written, and prints the summary.
+func (d *delivery) end() error {
+	err := d.printer.flush()
+	if d.counts != nil {
+		err = errors.Join(err, d.counts.print(d.printing.streams.ErrOut))
+	}
+	if d.record != nil {
+		if lost := d.record.file.Close(); lost != nil {
+			err = errors.Join(err, d.record.failed(lost))
+		}
+	}
+	return err
+}
+
+// withoutManagedFields returns an object in JSON without metadata.managedFields. What is no object stays as it is.
+func withoutManagedFields(object json.RawMessage) json.RawMessage {
+	var fields, metadata map[string]json.RawMessage
+	if json.Unmarshal(object, &fields) != nil || json.Unmarshal(fields["metadata"], &metadata) != nil ||
+		metadata["managedFields"] == nil {
+		return object
+	}
+	delete(metadata, "managedFields")
+	var err error
+	if fields["metadata"], err = json.Marshal(metadata); err != nil {
+		return object
+	}
+	b, err := json.Marshal(fields)
+	if err != nil {
+		return object
+	}
+	return b
+}
