@@ -150,15 +150,14 @@ func (e *encoder) text(s string, most int) int {
 
 // change returns the number of what a mark has changed.
 func (e *encoder) change(m Mark) int {
-	fields := m.Fields[:min(len(m.Fields), maxFields)]
+	fields, more := bounded(m.Fields)
 	by := m.By[:min(len(m.By), maxBy)]
-	list := []int{e.text(m.Note, maxName), len(m.Fields) - len(fields), len(by)}
+	list := []int{e.text(m.Note, maxName), more + m.More, len(by)}
 	for _, b := range by {
 		list = append(list, e.text(b, maxValue))
 	}
 	for _, f := range fields {
-		old, now := cutValues(f)
-		list = append(list, e.text(f.Path, maxValue), e.text(old, 2*maxValue), e.text(now, 2*maxValue))
+		list = append(list, e.text(f.Path, maxValue), e.text(f.Old, maxValue), e.text(f.New, maxValue))
 	}
 	var key []byte
 	for _, n := range list {
@@ -173,33 +172,42 @@ func (e *encoder) change(m Mark) int {
 	return i
 }
 
-// cutValues returns the values of a field, cut. If they are long, what both begin with is left out, so that the cut
-// leaves what differs.
-func cutValues(f changes.Field) (old, now string) {
-	const context = 20
-	if f.Old == "" || f.New == "" || max(len(f.Old), len(f.New)) <= maxValue {
-		return cut(f.Old, maxValue), cut(f.New, maxValue)
+// bounded returns the first fields, cut, and how many more there are. What is bounded stays as it is.
+func bounded(fields []changes.Field) (first []changes.Field, more int) {
+	for _, f := range fields[:min(len(fields), maxFields)] {
+		f.Path = cut(f.Path, maxValue)
+		f.Old, f.New = cutValues(f.Old, f.New)
+		first = append(first, f)
 	}
+	return first, len(fields) - len(first)
+}
+
+// cutValues returns the old and the new value of a field, cut. If they are long, what both begin with is left out, so
+// that the cut leaves what differs.
+func cutValues(old, now string) (shorterOld, shorterNew string) {
+	const context = 20
+	long := utf8.RuneCountInString(old) > maxValue || utf8.RuneCountInString(now) > maxValue
 	same := 0
-	for same < min(len(f.Old), len(f.New)) && f.Old[same] == f.New[same] {
+	for long && same < min(len(old), len(now)) && old[same] == now[same] {
 		same++
 	}
 	begin := max(0, same-context)
-	for begin > 0 && !utf8.RuneStart(f.Old[begin]) {
+	for begin > 0 && begin < len(old) && !utf8.RuneStart(old[begin]) {
 		begin--
 	}
 	if begin == 0 {
-		return cut(f.Old, maxValue), cut(f.New, maxValue)
+		return cut(old, maxValue), cut(now, maxValue)
 	}
-	return "…" + cut(f.Old[begin:], maxValue), "…" + cut(f.New[begin:], maxValue)
+	return "…" + cut(old[begin:], maxValue-1), "…" + cut(now[begin:], maxValue-1)
 }
 
-// cut returns at most the first runes of a text, as valid UTF-8, and says how much it has left out.
+// cut returns a text of at most some runes, as valid UTF-8. If it is longer, it ends with how much was left out.
 func cut(s string, most int) string {
-	if len(s) > most {
+	const end = 30 // runes for that
+	if utf8.RuneCountInString(s) > most {
 		n := 0
 		for i := range s {
-			if n++; n > most {
+			if n++; n > most-end {
 				s = s[:i] + "… (" + strconv.Itoa(len(s)-i) + " bytes more)"
 				break
 			}

@@ -3,6 +3,7 @@ package timeline
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/gvrwatch/gvrwatch/examples/internal/changes"
@@ -23,9 +24,13 @@ func many(objects, events int) Page {
 			o.Type = "pods"
 		}
 		n := events / objects
-		at := three.Add(time.Duration(random.IntN(600)) * time.Second)
+		times := make([]time.Duration, n)
+		for j := range times {
+			times[j] = time.Duration(random.Int64N(int64(time.Hour)))
+		}
+		slices.Sort(times)
 		for j := range n {
-			m := Mark{Time: at, Kind: Changed, By: []string{"kubelet (status)"}, Fields: []changes.Field{
+			m := Mark{Time: three.Add(times[j]), Kind: Changed, By: []string{"kubelet (status)"}, Fields: []changes.Field{
 				{Path: "spec.battery", Old: fmt.Sprint(100 - j), New: fmt.Sprint(99 - j)},
 				{Path: "status.lastSeen", Old: fmt.Sprint("2026-11-27T03:00:", random.IntN(60)),
 					New: fmt.Sprint("2026-11-27T03:01:", random.IntN(60), ".", random.IntN(1_000_000))},
@@ -39,10 +44,6 @@ func many(objects, events int) Page {
 				m.Kind, m.Fields = Deleted, nil
 			}
 			o.Marks = append(o.Marks, m)
-			at = at.Add(time.Duration(random.ExpFloat64() * float64(50*time.Minute) / float64(max(n, 1))))
-			if at.After(p.To) {
-				at = p.To
-			}
 		}
 		p.Objects = append(p.Objects, o)
 	}

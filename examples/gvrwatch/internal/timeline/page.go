@@ -50,6 +50,7 @@ type Mark struct {
 	Kind     Kind
 	Inferred bool // from a comparison: it happened between the last event and Time
 	Fields   []changes.Field
+	More     int      // fields that have changed as well
 	By       []string // field managers, may be empty
 	Note     string   // why there are no Fields, may be empty
 }

@@ -13,7 +13,7 @@ import (
 )
 
 //go:embed page/page.html
-var html string
+var pageHTML string
 
 //go:embed page/page.css
 var style string
@@ -35,7 +35,7 @@ var mainScript string
 
 var (
 	script = dataScript + timeScript + rowsScript + detailsScript + mainScript
-	page   = template.Must(template.New("page").Parse(html))
+	page   = template.Must(template.New("page").Parse(pageHTML))
 )
 
 // policy forbids the page everything but its own style and its own script: no other script runs in it, and it loads

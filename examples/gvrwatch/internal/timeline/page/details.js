@@ -67,8 +67,6 @@ function showEvent(object, mark) {
 			row.append(path, value("old", strings[fields[i + 1]]), value("new", strings[fields[i + 2]]));
 		}
 		e.append(table);
-	} else if (kind === CHANGED && note === 0) {
-		e.append(make("p", "note", "No field is known to have changed."));
 	}
 	if (leftOut > 0) e.append(make("p", "note", number(leftOut) + " more fields are not on this page."));
 	return e;
