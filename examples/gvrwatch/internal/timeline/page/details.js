@@ -88,7 +88,7 @@ function showGroup(object, first, last) {
 		}));
 	const where = make("p", "where");
 	where.append(make("bdi", "", object.type + (object.namespace ? " · " + object.namespace : "")), " · " +
-		number(object.changed) + (object.changed === 1 ? " change" : " changes"));
+		count(object.changed, "change"));
 	showPanel(object.name, where, bar, ...content);
 	redraw();
 }

@@ -225,6 +225,7 @@ function redraw() {
 }
 
 const number = (n) => n.toLocaleString("en-US");
+const count = (n, noun) => number(n) + " " + noun + (n === 1 ? "" : "s");
 
 // list finds out which rows there are, and reports how many. Without a new search it keeps what was found.
 function list(searched) {
@@ -235,7 +236,7 @@ function list(searched) {
 	view.rows = rows;
 	view.kept = kept;
 	const events = kept.reduce((n, o) => n + o.changed, 0);
-	element("found").textContent = number(kept.length) + " of " + number(objects.length) + " objects, " +
-		number(events) + " changes";
+	element("found").textContent = number(kept.length) + " of " + count(objects.length, "object") + ", " +
+		count(events, "change");
 	redraw();
 }
