@@ -140,6 +140,31 @@ func testDiffer(t *testing.T) {
 	}
 }
 
+// TestCompareAt: a replay at once still knows that two changes were far apart.
+func TestCompareAt(t *testing.T) {
+	const managed = `,"managedFields":[{"manager":"kubectl","time":"2026-01-01T00:00:01Z"}]}`
+	for _, c := range []struct {
+		why   string
+		later time.Duration
+		want  []string
+	}{
+		{"within a second, the manager may have written again", time.Second, []string{"kubectl"}},
+		{"a minute later, another one has removed fields", time.Minute, nil},
+	} {
+		d, at := changes.NewDiffer(), time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC)
+		if _, err := d.CompareAt(at, event(stream.Added, "1", managed+`,"x":1}`)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := d.CompareAt(at.Add(c.later), event(stream.Modified, "1", managed+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, got.By); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.why, diff)
+		}
+	}
+}
+
 // TestDifferHidesSecrets: an object is a Secret if it is one of the resource, whatever it says of itself.
 func TestDifferHidesSecrets(t *testing.T) {
 	d := changes.NewDiffer()

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 )
 
 //go:embed page/page.html
@@ -53,7 +54,7 @@ func Write(w io.Writer, p Page) error {
 	d, n := encode(p)
 	var b bytes.Buffer
 	err := page.Execute(&b, map[string]any{
-		"Title": cut(p.Title, maxName), "Summary": summary(p, d, n), "Policy": policy,
+		"Title": printable(cut(p.Title, maxName)), "Summary": summary(p, d, n), "Policy": policy,
 		"Style": template.CSS(style), "Script": template.JS(script), "Data": d,
 	})
 	if err != nil {
@@ -67,10 +68,10 @@ func Write(w io.Writer, p Page) error {
 func summary(p Page, d data, n counts) string {
 	var parts []string
 	if p.Cluster != "" {
-		parts = append(parts, "cluster "+cut(p.Cluster, maxName))
+		parts = append(parts, "cluster "+printable(cut(p.Cluster, maxName)))
 	}
 	if p.Selection != "" {
-		parts = append(parts, cut(p.Selection, maxName))
+		parts = append(parts, printable(cut(p.Selection, maxName)))
 	}
 	const layout = "2006-01-02 15:04:05"
 	from, to := time.UnixMilli(d.From).UTC(), time.UnixMilli(d.To).UTC()
@@ -81,6 +82,22 @@ func summary(p Page, d data, n counts) string {
 		thousands(n.marks[Created]), thousands(n.marks[Changed]), thousands(n.marks[Deleted]),
 		thousands(n.marks[Existed]))
 	return strings.Join(append(parts, counted, count(n.gaps, "gap")), " · ")
+}
+
+// printable is that of the page's script: characters that are not seen, or that reorder others, become escapes.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, "\\u{%x}", r)
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
 }
 
 // count returns "1 gap" or "1,000 gaps".
