@@ -12,6 +12,7 @@ import (
 // delivery is what happens with an event: it is recorded, filtered, printed and counted, in this order.
 type delivery struct {
 	record   *recorder // nil without --record
+	recorded bool      // the events are those of a recording
 	filter   *filter
 	printing printing
 	printer  eventPrinter
@@ -49,6 +50,7 @@ func (d *delivery) deliver(ev stream.Event, ack func()) (printed bool, err error
 	out, pass := d.filter.pass(whole)
 	switch {
 	case !pass:
+		d.observe(out)
 		ack()
 		return false, nil
 	case !ev.HasObject() && !(d.printing.flags.isDocuments() && d.filter.controls(ev.Type)):
@@ -62,10 +64,25 @@ func (d *delivery) deliver(ev stream.Event, ack func()) (printed bool, err error
 	switch {
 	case d.printing.flags.isTable():
 		out.JSON = ev.JSON // with its row
-	case d.record != nil && !d.printing.flags.needsManagedFields():
+	case (d.record != nil || d.recorded) && !d.printing.flags.needsManagedFields():
 		out.JSON = withoutManagedFields(out.JSON)
 	}
 	return true, d.printer.print(out, ack)
+}
+
+// skip takes note of an event that is not printed, whatever the filter says.
+func (d *delivery) skip(ev stream.Event) {
+	if ev.HasObject() {
+		out, _ := d.filter.pass(ev)
+		d.observe(out)
+	}
+}
+
+// observe tells a printer that compares states of one that it does not print.
+func (d *delivery) observe(ev stream.Event) {
+	if o, ok := d.printer.(interface{ observe(stream.Event) }); ok {
+		o.observe(ev)
+	}
 }
 
 // control prints a control event as a line on stderr, after the objects before it.

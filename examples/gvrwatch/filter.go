@@ -27,14 +27,14 @@ type filterFlags struct {
 
 func (o *filterFlags) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.types, "types", nil,
-		"Print only events of these types: ADDED, MODIFIED, DELETED. SYNCED and GAP are on stdout if they are named, "+
-			"and on stderr otherwise.")
+		"Print only events of these types: ADDED, MODIFIED, DELETED. In JSON and YAML, SYNCED and GAP are printed if "+
+			"they are named, and are lines on stderr otherwise.")
 	f.StringArrayVar(&o.changed, "changed", nil,
 		"Print an event only if the value at this JSONPath differs from that at the object's last event: .spec or "+
 			".status.phase. May be repeated: one of them must differ.")
 	f.StringArrayVar(&o.ignore, "ignore", nil,
-		"Do not print an event in which nothing has changed but this JSONPath, managedFields and resourceVersion: "+
-			"'.status.conditions[*].lastHeartbeatTime'. -o diff does not show it either. May be repeated.")
+		"Do not print an event in which nothing has changed but this JSONPath, managedFields, resourceVersion and "+
+			"generation: '.status.conditions[*].lastHeartbeatTime'. -o diff does not show it either. May be repeated.")
 	f.DurationVar(&o.since, "since", 0,
 		"Of what exists at the start, print only objects that were created within this time, such as 10m; of Events, "+
 			"those that were observed within it. Changes that come later are all printed.")
@@ -206,8 +206,9 @@ func (f *filter) hash(o *unstructured.Unstructured) state {
 		}
 		values = found
 	case o != nil:
-		unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
-		unstructured.RemoveNestedField(o.Object, "metadata", "resourceVersion")
+		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+			unstructured.RemoveNestedField(o.Object, "metadata", field) // each counts changes of others
+		}
 		values = o.Object
 	}
 	b, err := json.Marshal(values)

@@ -27,6 +27,9 @@ func newDiffPrinter(p printing) *diffPrinter { return &diffPrinter{p, changes.Ne
 
 func (p *diffPrinter) flush() error { return nil }
 
+// observe takes note of an event that is not printed.
+func (p *diffPrinter) observe(ev stream.Event) { _, _ = p.differ.CompareAt(ev, p.printing.now()) }
+
 func (p *diffPrinter) print(ev stream.Event, written func()) error {
 	var line []screen.Text
 	add := func(style screen.Style, text string) { line = append(line, screen.Text{Text: text, Style: style}) }
@@ -40,7 +43,7 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 		name = ns + "/" + name
 	}
 	line = append(line, screen.Text{Text: name, Style: screen.Bold, Most: math.MaxInt})
-	change, err := p.differ.Compare(ev)
+	change, err := p.differ.CompareAt(ev, p.printing.now())
 	switch {
 	case err != nil:
 		add(screen.Plain, "  the server sent an object that can't be decoded")

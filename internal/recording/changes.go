@@ -54,7 +54,7 @@ type known struct {
 func (h *history) changes(e Entry) []Entry {
 	switch {
 	case e.Run != nil:
-		h.begin(e.Run)
+		e.Forgets = h.begin(e.Run)
 	case e.Event.Type == stream.Synced:
 		return append(h.missing(e), e)
 	case hasObject(e.Event.Type):
@@ -63,14 +63,15 @@ func (h *history) changes(e Entry) []Entry {
 	return []Entry{e}
 }
 
-// begin begins a run.
-func (h *history) begin(run *Header) {
+// begin begins a run. It reports whether nothing is known any more.
+func (h *history) begin(run *Header) (forgets bool) {
 	before := h.run
 	h.run = run
 	switch {
 	case before == nil:
 	case run.Start == Later, !reflect.DeepEqual(before.Selection, run.Selection):
 		clear(h.objects)
+		return true
 	case run.Start == Snapshot:
 		for _, objects := range h.objects {
 			for _, k := range objects {
@@ -78,6 +79,7 @@ func (h *history) begin(run *Header) {
 			}
 		}
 	}
+	return before == nil
 }
 
 func (h *history) change(e Entry) []Entry {

@@ -49,6 +49,8 @@ type Entry struct {
 	Time time.Time // when it was delivered
 	// Run is set if a run begins. Then Event is zero.
 	Run *Header
+	// Forgets says of a run that nothing is known of the objects before it. Changes sets it.
+	Forgets bool
 	// Event has its object in JSON. One without a Type says only that the writer was still there.
 	Event stream.Event
 	// Row has the server's columns and cells of the object: {"columns":[…],"cells":[…]}; nil if there are none.

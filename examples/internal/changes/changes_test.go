@@ -152,10 +152,10 @@ func TestCompareAt(t *testing.T) {
 		{"a minute later, another one has removed fields", time.Minute, nil},
 	} {
 		d, at := changes.NewDiffer(), time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC)
-		if _, err := d.CompareAt(at, event(stream.Added, "1", managed+`,"x":1}`)); err != nil {
+		if _, err := d.CompareAt(event(stream.Added, "1", managed+`,"x":1}`), at); err != nil {
 			t.Fatal(err)
 		}
-		got, err := d.CompareAt(at.Add(c.later), event(stream.Modified, "1", managed+`}`))
+		got, err := d.CompareAt(event(stream.Modified, "1", managed+`}`), at.Add(c.later))
 		if err != nil {
 			t.Fatal(err)
 		}

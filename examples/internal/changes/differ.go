@@ -41,10 +41,10 @@ func NewDiffer() *Differ { return &Differ{map[string]state{}} }
 
 // Compare returns what ev, which has an object, has changed, and keeps its state for the next event. A DELETED is
 // forgotten. It returns an error if the object can't be decoded; the state before is kept then.
-func (d *Differ) Compare(ev stream.Event) (Change, error) { return d.CompareAt(time.Now(), ev) }
+func (d *Differ) Compare(ev stream.Event) (Change, error) { return d.CompareAt(ev, time.Now()) }
 
-// CompareAt is Compare for an event that was delivered at another time, such as one of a recording.
-func (d *Differ) CompareAt(at time.Time, ev stream.Event) (Change, error) {
+// CompareAt is Compare for an event that was received at a time.
+func (d *Differ) CompareAt(ev stream.Event, received time.Time) (Change, error) {
 	key := cmp.Or(string(ev.Meta().GetUID()), ev.Resource.String()+" "+ev.NamespacedName().String())
 	before, known := d.objects[key]
 	if ev.Type == stream.Deleted {
@@ -56,7 +56,7 @@ func (d *Differ) CompareAt(at time.Time, ev stream.Event) (Change, error) {
 		return Change{}, err
 	}
 	entries, _, _ := unstructured.NestedSlice(o.Object, "metadata", "managedFields")
-	after := state{managers: writtenBy(entries), received: at}
+	after := state{managers: writtenBy(entries), received: received}
 	c := Change{Known: known, By: lastOf(after.managers)}
 	if known {
 		c.By = changedBy(before, after)

@@ -186,7 +186,7 @@ func (h *history) mark(e recording.Entry) {
 // markOf returns the mark of an event, which has an object.
 func (h *history) markOf(e recording.Entry) Mark {
 	ev := e.Event
-	change, err := h.differ.CompareAt(e.Time, ev)
+	change, err := h.differ.CompareAt(ev, e.Time)
 	m := Mark{Time: e.Time, Kind: Changed, Inferred: ev.Inferred, By: change.By}
 	m.Fields, m.More = bounded(change.Fields)
 	switch ev.Type {
