@@ -38,6 +38,9 @@ func (s *Screen) SetColor(c Color) {
 	}
 }
 
+// IsTerminal reports whether what is written to w appears in a terminal.
+func IsTerminal(w io.Writer) bool { return outputOf(w).to.size != nil }
+
 func isPipe(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

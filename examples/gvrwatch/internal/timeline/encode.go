@@ -38,6 +38,7 @@ type gap struct {
 	Reason    int   `json:"reason"`
 	Type      int   `json:"type"`
 	Namespace int   `json:"namespace"`
+	Forgets   bool  `json:"forgets"`
 }
 
 type object struct {
@@ -79,7 +80,8 @@ func encode(p Page) (data, counts) {
 	e.data.Gaps = make([]gap, 0, len(gaps))
 	for _, g := range gaps {
 		e.data.Gaps = append(e.data.Gaps, gap{g.From.UnixMilli(), g.To.UnixMilli(),
-			e.text(g.Reason, maxName), e.text(g.Type, maxName), e.text(g.Namespace, maxName)})
+			e.text(g.Reason, maxName), e.text(g.Type, maxName), e.text(g.Namespace, maxName),
+			g.Forgets})
 	}
 	objects := slices.Clone(p.Objects)
 	slices.SortStableFunc(objects, func(a, b Object) int {

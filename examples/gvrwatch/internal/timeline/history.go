@@ -15,9 +15,12 @@ import (
 // Options say what of a recording is on a page. Zero means everything.
 type Options struct {
 	Title string
-	// Keep reports whether events of an object are on the page. Its type is one such as robots.demo.example.com.
-	Keep func(typ, namespace, name string) bool
-	// Kinds are the kinds of marks on the page. An object without any of them has no row.
+	// Keep reports whether an event is on the page: of an object, or a GAP of a resource.
+	Keep func(stream.Event) bool
+	// Only says in words what Keep keeps.
+	Only string
+	// Kinds are those of which an object on the page has at least one mark. Changes are left out unless Changed is one
+	// of them. Other marks are not, because they say when an object existed.
 	Kinds []Kind
 }
 
@@ -35,7 +38,15 @@ func Of(entries iter.Seq2[recording.Entry, error], o Options) (Page, error) {
 		}
 		h.add(e)
 	}
+	if o.Only != "" {
+		h.page.Selection += ", of that only " + o.Only
+	}
+	h.page.Objects = slices.DeleteFunc(h.page.Objects, func(row Object) bool { return !o.shows(row) })
 	return h.page, nil
+}
+
+func (o *Options) shows(row Object) bool {
+	return len(o.Kinds) == 0 || slices.ContainsFunc(row.Marks, func(m Mark) bool { return slices.Contains(o.Kinds, m.Kind) })
 }
 
 type history struct {
@@ -55,6 +66,7 @@ func (h *history) add(e recording.Entry) {
 	switch ev := e.Event; {
 	case e.Run != nil:
 		h.begin(e)
+	case ev.Type != "" && h.options.Keep != nil && !h.options.Keep(ev):
 	case ev.Type == stream.Gap:
 		h.gap(e)
 	case ev.Type == stream.Synced:
@@ -81,17 +93,18 @@ func (h *history) begin(e recording.Entry) {
 	}
 	reason := "Nobody recorded. What had changed was seen by a comparison afterwards."
 	switch selection := selectionOf(e.Run.Selection); {
-	case selection != selectionOf(before.Selection):
+	case e.Forgets && selection != selectionOf(before.Selection):
 		reason = "Nobody recorded. Afterwards something else was watched, so what was deleted until then is not known."
 		h.page.Selection += ", then " + selection
-		clear(h.complete)
-	case e.Run.Start == recording.Later:
+	case e.Forgets:
 		reason = "Nobody recorded. What happened until then is not known."
-		clear(h.complete)
 	case e.Run.Start == recording.Resumed:
 		reason = "Nobody recorded. What happened was delivered afterwards."
 	}
-	h.page.Gaps = append(h.page.Gaps, Gap{From: h.last, To: later(h.last, e.Time), Reason: reason})
+	if e.Forgets {
+		clear(h.complete)
+	}
+	h.page.Gaps = append(h.page.Gaps, Gap{From: h.last, To: later(h.last, e.Time), Reason: reason, Forgets: e.Forgets})
 }
 
 func later(a, b time.Time) time.Time {
@@ -166,11 +179,8 @@ func (h *history) mark(e recording.Entry) {
 	ev := e.Event
 	name := ev.NamespacedName()
 	key := [3]string{typeOf(ev), name.Namespace, name.Name}
-	if h.options.Keep != nil && !h.options.Keep(key[0], key[1], key[2]) {
-		return
-	}
 	m := h.markOf(e)
-	if len(h.options.Kinds) > 0 && !slices.Contains(h.options.Kinds, m.Kind) {
+	if k := h.options.Kinds; m.Kind == Changed && len(k) > 0 && !slices.Contains(k, Changed) {
 		return
 	}
 	i, ok := h.objects[key]

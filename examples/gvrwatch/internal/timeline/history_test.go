@@ -106,7 +106,8 @@ func TestOf(t *testing.T) {
 			run(0, snapshot, "robots"), robot(1, added, "a", 1, 5), control(2, synced, nil),
 			run(100, recording.Later, "robots"), control(100, synced, nil), robot(101, modified, "b", 2, 6),
 			robot(102, added, "c", 2, 6),
-		}, page(102, []Gap{{From: at(2), To: at(100), Reason: "Nobody recorded. What happened until then is not known."}},
+		}, page(102, []Gap{{From: at(2), To: at(100), Forgets: true,
+			Reason: "Nobody recorded. What happened until then is not known."}},
 			rows([]Mark{{Time: at(1)}},
 				[]Mark{{Time: at(101), Kind: Changed, Note: "Its state before is not known.", By: []string{"m2"}}},
 				[]Mark{{Time: at(102), Kind: Created, By: []string{"m2"}}}))},
@@ -115,7 +116,7 @@ func TestOf(t *testing.T) {
 			run(100, snapshot, "robots", "planets"), robot(101, added, "a", 2, 6), robot(101, added, "b", 1, 5),
 			robot(101, added, "c", 3, 5),
 		}, Page{"x.rec", "https://a:6443", "robots, then robots,planets", at(0), at(101), []Gap{{From: at(2), To: at(100),
-			Reason: "Nobody recorded. Afterwards something else was watched, so what was deleted until then is not known."}},
+			Forgets: true, Reason: "Nobody recorded. Afterwards something else was watched, so what was deleted until then is not known."}},
 			rows([]Mark{{Time: at(1)},
 				{Time: at(101), Kind: Changed, Inferred: true, Fields: battery("5", "6"), By: []string{"m2"}}},
 				[]Mark{{Time: at(1)}, {Time: at(101)}}, []Mark{{Time: at(101)}})}},
@@ -136,16 +137,20 @@ func TestOf(t *testing.T) {
 			}(),
 		}, page(4, nil, rows([]Mark{{Time: at(1)}, {Time: at(3), Kind: Changed, Note: "No change but its resourceVersion."},
 			{Time: at(4), Kind: Changed, Note: "The server sent an object that can't be decoded."}}))},
-		{"only some objects", Options{Keep: func(typ, namespace, name string) bool {
-			return typ == "robots.demo.example.com" && namespace == "shop" && name == "a"
-		}}, []recording.Entry{
-			run(0, snapshot, "robots"), robot(1, added, "b", 1, 5), robot(1, added, "a", 1, 5),
-		}, page(1, nil, rows([]Mark{{Time: at(1)}}))},
-		{"only some kinds: fields are compared with all states", Options{Kinds: []Kind{Changed}}, []recording.Entry{
+		{"only some events", Options{Only: "a", Keep: func(ev stream.Event) bool { return ev.Meta().GetName() == "a" }},
+			[]recording.Entry{
+				run(0, snapshot, "robots"), robot(1, added, "b", 1, 5), robot(1, added, "a", 1, 5),
+				control(2, stream.Gap, &stream.GapDetails{Reason: stream.GapExpired}),
+			}, Page{"x.rec", "https://a:6443", "robots, of that only a", at(0), at(2), nil, rows([]Mark{{Time: at(1)}})}},
+		{"only objects that were deleted, and when they existed", Options{Kinds: []Kind{Deleted}}, []recording.Entry{
+			run(0, snapshot, "robots"), robot(1, added, "a", 1, 5), robot(1, added, "b", 1, 5), control(2, synced, nil),
+			robot(60, modified, "a", 2, 6), robot(61, deleted, "a", 3, 6),
+		}, page(61, nil, rows([]Mark{{Time: at(1)}, {Time: at(61), Kind: Deleted}}))},
+		{"only objects that changed", Options{Kinds: []Kind{Changed}}, []recording.Entry{
 			run(0, snapshot, "robots"), robot(1, added, "a", 1, 5), robot(1, added, "b", 1, 5), control(2, synced, nil),
 			robot(60, modified, "a", 2, 6),
-		}, page(60, nil,
-			rows([]Mark{{Time: at(60), Kind: Changed, Fields: battery("5", "6"), By: []string{"m2"}}}))},
+		}, page(60, nil, rows(
+			[]Mark{{Time: at(1)}, {Time: at(60), Kind: Changed, Fields: battery("5", "6"), By: []string{"m2"}}}))},
 		{"no events", Options{}, []recording.Entry{run(0, snapshot, "robots"), {Time: at(9)}}, page(9, nil, nil)},
 	} {
 		c.options.Title = "x.rec"

@@ -24,6 +24,8 @@ type Gap struct {
 	// Namespace is that of the objects that are concerned: empty for all namespaces.
 	Namespace string
 	Reason    string // a sentence
+	// Forgets says that nothing is known of objects from before it, unless they are seen again.
+	Forgets bool
 }
 
 // Object is a row: one object, or several of the same name one after the other.

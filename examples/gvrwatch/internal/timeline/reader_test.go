@@ -304,6 +304,26 @@ func TestNarrowAndDark(t *testing.T) {
 			"3 objects: 2 created, 3 changed, 1 deleted, 1 existed before · 2 gaps")
 }
 
+// TestLives: the bar of an object is as long as it is known to exist.
+func TestLives(t *testing.T) {
+	b := startBrowser(t)
+	b.open(Page{From: at(0), To: at(100), Gaps: []Gap{{From: at(50), To: at(60), Forgets: true}}})
+	for _, c := range []struct{ why, times, kinds, want string }{
+		{"it existed before and after", "1", "EXISTED", "- to 50"},
+		{"it was created, deleted and created", "10,20,30", "CREATED,DELETED,CREATED", "10 to 20, 30 to 50"},
+		{"it was changed and deleted", "10,20", "CHANGED,DELETED", "- to 20"},
+		{"nothing but its removal is known", "10", "DELETED", "- to 10"},
+		{"it was seen again", "1,70", "EXISTED,EXISTED", "- to 50, 70 to +"},
+		{"it was created later", "70,80", "CREATED,CHANGED + INFERRED", "70 to +"},
+	} {
+		b.want(c.why, fmt.Sprintf(`(() => {
+			const text = (t) => Math.abs(t) === Infinity ? (t < 0 ? "-" : "+") : (t - recorded.from) / 1000;
+			return livesOf([%s].map((t) => recorded.from + 1000 * t), [%s]).map((l) =>
+				text(l.from) + " to " + text(l.to)).join(", ");
+		})()`, c.times, c.kinds), c.want)
+	}
+}
+
 func TestNoEvents(t *testing.T) {
 	b := startBrowser(t)
 	b.open(Page{Title: "empty.rec", From: three, To: three})

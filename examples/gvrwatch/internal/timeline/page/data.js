@@ -10,6 +10,11 @@ const EXISTED = 0, CREATED = 1, CHANGED = 2, DELETED = 3;
 const KINDS = ["existed", "created", "changed", "deleted"];
 const INFERRED = 4;
 
+const gaps = recorded.gaps.map((g, index) => ({
+	index, from: g.from, to: g.to, reason: strings[g.reason], type: strings[g.type], namespace: strings[g.namespace],
+}));
+const forgotten = recorded.gaps.filter((g) => g.forgets).map((g) => g.from); // times
+
 const objects = recorded.objects.map((o, index) => {
 	const n = o.marks.length / 3;
 	const times = new Float64Array(n), kinds = new Uint8Array(n), change = new Uint32Array(n);
@@ -28,27 +33,29 @@ const objects = recorded.objects.map((o, index) => {
 	return { index, name, namespace, type, full, times, kinds, change, changed, first, lives: livesOf(times, kinds) };
 });
 
-const gaps = recorded.gaps.map((g, index) => ({
-	index, from: g.from, to: g.to, reason: strings[g.reason], type: strings[g.type], namespace: strings[g.namespace],
-}));
-
 function kindOf(number) { return number & (INFERRED - 1); }
 
-// livesOf returns when an object existed. One that ends with Infinity existed at the end of the recording, one that
-// begins with -Infinity existed before it.
+// livesOf returns when an object existed, as far as it is known. One that ends with Infinity existed at the end of the
+// recording, one that begins with -Infinity existed before it.
 function livesOf(times, kinds) {
 	const lives = [];
 	let from = null;
+	const begin = (t, kind) => kind === CREATED || lives.length > 0 ? t : -Infinity;
+	const end = (to) => {
+		lives.push({ from, to });
+		from = null;
+	};
 	for (let i = 0; i < times.length; i++) {
 		const kind = kindOf(kinds[i]);
-		if (kind === DELETED) {
-			lives.push({ from: from === null ? -Infinity : from, to: times[i] });
-			from = null;
-		} else if (from === null) {
-			from = kind === CREATED ? times[i] : -Infinity;
-		}
+		const lost = from === null ? undefined : forgotten.find((t) => times[i - 1] <= t && t < times[i]);
+		if (lost !== undefined) end(lost);
+		if (from === null) from = begin(times[i], kind);
+		if (kind === DELETED) end(times[i]);
 	}
-	if (from !== null) lives.push({ from, to: Infinity });
+	if (from !== null) {
+		const lost = forgotten.find((t) => times[times.length - 1] <= t);
+		end(lost === undefined ? Infinity : lost);
+	}
 	return lives;
 }
 
