@@ -100,7 +100,7 @@ func (o *replayOptions) check(args []string) (func(context.Context, genericioopt
 	switch {
 	case o.at != "" && (o.speed != "" || o.from != "" || o.to != ""):
 		return nil, errors.New("--at: prints the state at one time: omit --speed, --from and --to")
-	case o.at != "" && o.print.format == "diff":
+	case o.at != "" && o.print.output == "diff":
 		return nil, errors.New("--at and --output=diff exclude each other: a state is no change")
 	}
 	if err := o.checkFlags(); err != nil {
@@ -269,8 +269,8 @@ func (r *replay) events(ctx context.Context, d *delivery, when moments) error {
 			continue
 		}
 		if e.Time.Before(when.from) {
-			d.skip(e.Event) // but -o diff and --changed compare with it
-			last = e.Time
+			last, r.time = e.Time, e.Time
+			d.skip(e.Event) // -o diff and --changed compare with it
 			continue
 		}
 		if err := r.pause(ctx, last, e.Time); err != nil {
