@@ -49,11 +49,13 @@ func TestFilter(t *testing.T) {
 		events   []string
 		want     string
 	}{
-		{"no flag", filterFlags{}, "pods", []string{"ADDED a {}", "MODIFIED a {}", "DELETED a {}", "SYNCED"}, "0 1 2 3"},
+		{"no flag", filterFlags{}, "pods", []string{"ADDED a {}", "MODIFIED a {}", "DELETED a {}", "SYNCED"},
+			"0 1 2 3"},
 		{"types, and control events always", filterFlags{types: []string{"deleted", "Added"}}, "pods",
 			[]string{"ADDED a {}", "SYNCED", "MODIFIED a {}", "GAP", "DELETED a {}"}, "0 1 3 4"},
 		{"a value that changes, appears and goes", filterFlags{changed: []string{".status.phase"}}, "pods", []string{
-			`ADDED a {}`, `MODIFIED a {"x":1}`, `MODIFIED a {"status":{"phase":"P"}}`, `MODIFIED a {"status":{"phase":"P","x":2}}`,
+			`ADDED a {}`, `MODIFIED a {"x":1}`, `MODIFIED a {"status":{"phase":"P"}}`,
+			`MODIFIED a {"status":{"phase":"P","x":2}}`,
 			`MODIFIED a {"status":{"phase":"R"}}`, `MODIFIED a {"status":{}}`, `DELETED a {}`,
 		}, "2 4 5"},
 		{"an object that comes and goes with a value", filterFlags{changed: []string{"status.phase"}}, "pods", []string{
@@ -64,7 +66,7 @@ func TestFilter(t *testing.T) {
 		}, "0 2"},
 		{"a number that becomes a text", filterFlags{changed: []string{".x"}}, "pods",
 			[]string{`ADDED a {"x":1}`, `MODIFIED a {"x":"1"}`}, "0 1"},
-		{"one of several paths", filterFlags{changed: []string{".a", ".b[?(@.type==\"Ready\")].status"}}, "pods", []string{
+		{"one of two paths", filterFlags{changed: []string{".a", `.b[?(@.type=="Ready")].status`}}, "pods", []string{
 			`ADDED a {}`, `MODIFIED a {"b":[{"type":"Ready","status":"True"},{"type":"X"}]}`,
 			`MODIFIED a {"b":[{"type":"X","status":"y"},{"type":"Ready","status":"True"}]}`, `MODIFIED a {"a":[]}`,
 		}, "1 3"},
@@ -72,17 +74,19 @@ func TestFilter(t *testing.T) {
 			filterFlags{changed: []string{".x"}, types: []string{"MODIFIED"}}, "pods",
 			[]string{`ADDED a {"x":1}`, `MODIFIED a {"x":1}`, `MODIFIED a {"x":2}`}, "2"},
 		{"noise", filterFlags{ignore: []string{".status.conditions[*].lastHeartbeatTime"}}, "pods", []string{
-			`ADDED a {"metadata":{"resourceVersion":"1"},"status":{"conditions":[{"type":"R","lastHeartbeatTime":"1"}]}}`,
+			`ADDED a {"metadata":{"resourceVersion":"1"},
+				"status":{"conditions":[{"type":"R","lastHeartbeatTime":"1"}]}}`,
 			`MODIFIED a {"metadata":{"resourceVersion":"2","managedFields":[{}]},
 				"status":{"conditions":[{"type":"R","lastHeartbeatTime":"2"}]}}`,
 			`MODIFIED a {"status":{"conditions":[{"type":"R"}]}}`, `MODIFIED a {"metadata":{"labels":{"a":"b"}}}`,
 			`DELETED a {}`,
 		}, "0 3 4"},
 		{"noise in what must change", filterFlags{changed: []string{".status"}, ignore: []string{".status.at"}}, "pods",
-			[]string{`ADDED a {"status":{"at":1}}`, `MODIFIED a {"status":{"at":2}}`, `MODIFIED a {"status":{"at":2,"x":1}}`},
-			"0 2"},
+			[]string{`ADDED a {"status":{"at":1}}`, `MODIFIED a {"status":{"at":2}}`,
+				`MODIFIED a {"status":{"at":2,"x":1}}`}, "0 2"},
 		{"each object for itself", filterFlags{changed: []string{".x"}}, "pods",
-			[]string{`ADDED a {"x":1}`, `ADDED b {"x":1}`, `MODIFIED a {"x":1}`, `DELETED a {}`, `ADDED a {"x":1}`}, "0 1 3 4"},
+			[]string{`ADDED a {"x":1}`, `ADDED b {"x":1}`, `MODIFIED a {"x":1}`, `DELETED a {}`, `ADDED a {"x":1}`},
+			"0 1 3 4"},
 		{"what can't be decoded", filterFlags{changed: []string{".x"}}, "pods", []string{`ADDED a {"x":`}, "0"},
 		{"since: created", filterFlags{since: time.Hour}, "pods", []string{
 			"ADDED a@2026-03-01T10:59:59Z {}", "ADDED a@2026-03-01T11:00:01Z {}", "MODIFIED a@2020-01-01T00:00:00Z {}",
@@ -188,7 +192,8 @@ func TestFilteredRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout, stderr := p.wait(0)
-	const want = "MODIFIED  robot shop/a  spec.size: 1 → 2\nMODIFIED  robot shop/a  spec.size: 2 → 3\nDELETED   robot shop/a\n"
+	const want = "MODIFIED  robot shop/a  spec.size: 1 → 2\nMODIFIED  robot shop/a  spec.size: 2 → 3\n" +
+		"DELETED   robot shop/a\n"
 	if diff := cmp.Diff(want, stdout); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

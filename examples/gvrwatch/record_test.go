@@ -31,12 +31,14 @@ func TestReplayIsLikeWatch(t *testing.T) {
 		"custom-columns=N:.metadata.name", "jsonpath-as-json={.spec}",
 	} {
 		file := filepath.Join(dir, string(rune('a'+i)))
-		status, want, stderr := runTool(t, "watch", "boats", "-n", "quay", "-o", output, "--until-synced", "--record", file)
+		args := []string{"watch", "boats", "-n", "quay", "-o", output, "--until-synced", "--record", file}
+		status, want, stderr := runTool(t, args...)
 		if status != 0 || want == "" {
 			t.Fatalf("-o %s: status %d: %s", output, status, stderr)
 		}
 		status, got, replayed := runTool(t, "replay", file, "-n", "quay", "-o", output)
-		if diff := cmp.Diff(ages.ReplaceAllString(want, "N"), ages.ReplaceAllString(got, "N")); status != 0 || diff != "" {
+		want, got = ages.ReplaceAllString(want, "N"), ages.ReplaceAllString(got, "N")
+		if diff := cmp.Diff(want, got); status != 0 || diff != "" {
 			t.Errorf("-o %s: status %d, %s (-watch +replay):\n%s", output, status, replayed, diff)
 		}
 		if diff := cmp.Diff(stderr, replayed); diff != "" {
@@ -48,8 +50,9 @@ func TestReplayIsLikeWatch(t *testing.T) {
 // TestRecordedObjects: the file has whole objects with managedFields, and -o json prints them without.
 func TestRecordedObjects(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.rec")
-	status, stdout, stderr := runTool(t, "watch", "boats", "-n", "harbour", "-o", "json", "--limit", "1", "--record", file)
-	_, plain, _ := runTool(t, "watch", "boats", "-n", "harbour", "-o", "json", "--limit", "1")
+	args := []string{"watch", "boats", "-n", "harbour", "-o", "json", "--limit", "1"}
+	_, plain, _ := runTool(t, args...)
+	status, stdout, stderr := runTool(t, append(args, "--record", file)...)
 	if status != 0 || parse(t, []byte(stdout)) == nil || strings.Contains(stdout, "managedFields") {
 		t.Fatalf("status %d\n%s%s", status, stdout, stderr)
 	}
@@ -64,9 +67,13 @@ func TestRecordedObjects(t *testing.T) {
 			t.Errorf("replay %s: %s", flag, stdout)
 		}
 	}
-	if text := lines(t, file); !strings.Contains(text, `"managedFields":[{`) || !strings.Contains(text, `"cells":["bounty"`) ||
-		!strings.Contains(text, `"types":["boats"]`) || !strings.Contains(text, `"namespaces":["harbour"]`) {
-		t.Errorf("the recording lacks something:\n%s", text)
+	text := lines(t, file)
+	for _, part := range []string{
+		`"managedFields":[{`, `"cells":["bounty"`, `"types":["boats"]`, `"namespaces":["harbour"]`,
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the recording lacks %s:\n%s", part, text)
+		}
 	}
 }
 
@@ -94,7 +101,8 @@ func TestSecretsAreRedacted(t *testing.T) {
 	secretType, mapType := newType("secrets", "", true), newType("configmaps", "", true)
 	s := newScripted(t, secretType, mapType)
 	put := func(value string) {
-		s.Put(secretType, "shop", "s", "data.password="+value, "type=Opaque", "annotations.last={\"password\":\""+value+"\"}")
+		s.Put(secretType, "shop", "s", "data.password="+value, "type=Opaque",
+			"annotations.last={\"password\":\""+value+"\"}")
 		s.Put(mapType, "shop", "m", "data.motto="+value)
 	}
 	put("aHVudGVyMg==")
@@ -190,8 +198,8 @@ func TestRecordResumes(t *testing.T) {
 	file := filepath.Join(dir, "a.rec")
 	run := func(flags ...string) {
 		t.Helper()
-		args := append([]string{"watch", "robots", "-A", "--until-synced", "--server", s.url, "--record", file}, flags...)
-		if status, _, stderr := runTool(t, args...); status != 0 {
+		args := []string{"watch", "robots", "-A", "--until-synced", "--server", s.url, "--record", file}
+		if status, _, stderr := runTool(t, append(args, flags...)...); status != 0 {
 			t.Fatal(stderr)
 		}
 	}
@@ -230,37 +238,18 @@ func TestRecordResumes(t *testing.T) {
 	}
 }
 
-// plainRecording is a recording without compression, as a test can have it.
-const plainRecording = `
-{"type":"RUN","time":"2026-03-01T03:00:00Z","run":{"format":1,"selection":{},"start":"snapshot"}}
-{"type":"RESOURCE","resource":"pods.v1","definition":{"version":"v1","plural":"pods","kind":"Pod","singular":"pod","shortNames":["po"],"namespaced":true}}
-{"type":"RESOURCE","resource":"nodes.v1","definition":{"version":"v1","plural":"nodes","kind":"Node"}}
-{"type":"ADDED","time":"2026-03-01T03:00:00Z","resource":"pods.v1","object":{"metadata":{"name":"a","namespace":"web","uid":"1","labels":{"app":"x"}},"x":1}}
-{"type":"ADDED","time":"2026-03-01T03:00:01Z","resource":"pods.v1","object":{"metadata":{"name":"b","namespace":"shop","uid":"2"}}}
-{"type":"SYNCED","time":"2026-03-01T03:00:02Z","resource":"pods.v1","resourceVersion":"9"}
-{"type":"ADDED","time":"2026-03-01T03:00:03Z","resource":"nodes.v1","object":{"metadata":{"name":"n","uid":"3"}}}
-{"type":"MODIFIED","time":"2026-03-01T03:10:00Z","resource":"pods.v1","object":{"metadata":{"name":"a","namespace":"web","uid":"1","labels":{"app":"x"}},"x":2}}
-{"type":"GAP","time":"2026-03-01T03:20:00Z","resource":"pods.v1","gap":{"reason":"expired","from":"9","to":"12"}}
-{"type":"DELETED","time":"2026-03-01T03:20:01Z","resource":"pods.v1","inferred":true,"object":{"metadata":{"name":"b","namespace":"shop","uid":"2"}}}
-{"type":"SYNCED","time":"2026-03-01T03:20:02Z","resource":"pods.v1","resourceVersion":"12"}
-{"type":"ALIVE","time":"2026-03-01T03:30:00Z"}
-{"type":"RUN","time":"2026-03-01T04:00:00Z","run":{"format":1,"selection":{},"start":"snapshot"}}
-{"type":"RESOURCE","resource":"pods.v1","definition":{"version":"v1","plural":"pods","kind":"Pod","shortNames":["po"],"namespaced":true}}
-{"type":"SYNCED","time":"2026-03-01T04:00:01Z","resource":"pods.v1","resourceVersion":"20"}
-{"type":"ALIVE","time":"2026-03-01T04:10:00Z"}
-`
+// plainRecording is a recording without compression.
+const plainRecording = "testdata/recording.jsonl"
 
 func TestReplay(t *testing.T) {
 	zone := time.Local
 	time.Local = time.UTC
 	t.Cleanup(func() { time.Local = zone })
-	file := filepath.Join(t.TempDir(), "a.jsonl")
-	if err := os.WriteFile(file, []byte(strings.TrimSpace(plainRecording)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	const file = plainRecording
 	const none = "the objects are those that were known then"
 	for _, tt := range []struct{ why, args, stdout, stderr string }{
-		{"everything", "-o name", "pod/a pod/b node/n pod/a pod/b deleted", "nobody recorded from 2026-03-01T03:30:00Z to"},
+		{"everything", "-o name", "pod/a pod/b node/n pod/a pod/b deleted",
+			"nobody recorded from 2026-03-01T03:30:00Z to"},
 		{"a type", "po -o name", "pod/a pod/b pod/a pod/b deleted", ""},
 		{"a pattern", "n* -o name", "node/n", ""},
 		{"an object", "pods/a -o name", "pod/a pod/a", ""},
@@ -279,7 +268,8 @@ func TestReplay(t *testing.T) {
 		{"a state", "pods --at 03:15 -o name", "pod/b pod/a", ""},
 		{"a state with values", "--at 03:15 pods/a -o jsonpath={.x}", "2", ""},
 		{"a state of events", "--at 03:15 pods/a -o jsonpath={.type} --output-watch-events", "ADDED", ""},
-		{"a state in which not all is synced", "--at +1s pods -o name", "pod/b pod/a", "pods.v1: not synced yet: " + none},
+		{"a state in which not all is synced", "--at +1s pods -o name", "pod/b pod/a",
+			"pods.v1: not synced yet: " + none},
 		{"a resource that was never synced", "--at 03:15 nodes -o name", "node/n", "nodes.v1: not synced yet: " + none},
 		{"a state within a gap", "--at 03:20:00 pods -o name", "pod/b pod/a",
 			"pods.v1: within a gap since 2026-03-01T03:20:00Z: " + none},
@@ -327,14 +317,11 @@ func TestReplay(t *testing.T) {
 func TestReplaySpeed(t *testing.T) {
 	r := &replay{speed: 60}
 	begin := time.Now()
-	if err := r.pause(t.Context(), begin, begin.Add(6*time.Second)); err != nil || time.Since(begin) < 100*time.Millisecond {
-		t.Errorf("a pause of 6s at 60x took %v: %v", time.Since(begin), err)
+	err := r.pause(t.Context(), begin, begin.Add(6*time.Second))
+	if took := time.Since(begin); err != nil || took < 100*time.Millisecond {
+		t.Errorf("a pause of 6s at 60x took %v: %v", took, err)
 	}
-	file := filepath.Join(t.TempDir(), "a.jsonl")
-	if err := os.WriteFile(file, []byte(strings.TrimSpace(plainRecording)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := start(t, "replay", file, "-o", "name", "--speed", "1000x")
+	p := start(t, "replay", plainRecording, "-o", "name", "--speed", "1000x")
 	p.awaitStdout("node/n")
 	if stdout, _ := p.end(); strings.Count(stdout, "pod/a") != 1 {
 		t.Errorf("printed %q", stdout)
@@ -353,15 +340,17 @@ func TestReplayIsSafe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := `{"type":"RUN","time":"2026-03-01T03:00:00Z","run":{"format":1,"cluster":` + string(bad) + `}}
-{"type":"RESOURCE","resource":"r","definition":{"version":` + string(bad) + `,"plural":` + string(bad) + `,"kind":` + string(bad) + `}}
-{"type":"ADDED","resource":"r","columns":[{"name":` + string(bad) + `}],"cells":[` + string(bad) + `,1,2],"object":` + string(object) + `}
-{"type":"ADDED","resource":"r","columns":{},"cells":{},"object":` + string(object) + `}
+	text := strings.NewReplacer("BAD", string(bad), "OBJECT", string(object)).Replace(`
+{"type":"RUN","time":"2026-03-01T03:00:00Z","run":{"format":1,"cluster":BAD}}
+{"type":"RESOURCE","resource":"r","definition":{"version":BAD,"plural":BAD,"kind":BAD}}
+{"type":"ADDED","resource":"r","columns":[{"name":BAD}],"cells":[BAD,1,2],"object":OBJECT}
+{"type":"ADDED","resource":"r","columns":{},"cells":{},"object":OBJECT}
 {"type":"MODIFIED","resource":"r","cells":5,"object":[]}
 {"type":"MODIFIED","resource":"r","cells":[],"object":"x"}
 {"type":"DELETED","resource":"r","text":"{\u001b"}
-{"type":"GAP","resource":"r","gap":{"reason":` + string(bad) + `,"from":` + string(bad) + `}}
-`
+{"type":"GAP","resource":"r","gap":{"reason":BAD,"from":BAD}}
+`)
+	text = strings.TrimPrefix(text, "\n")
 	file := filepath.Join(t.TempDir(), "a.jsonl")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
