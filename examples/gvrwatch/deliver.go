@@ -78,7 +78,7 @@ func (d *delivery) skip(ev stream.Event) {
 	}
 }
 
-// observe tells a printer that compares states of one that it does not print.
+// observe shows an event that is not printed to a printer that compares states.
 func (d *delivery) observe(ev stream.Event) {
 	if o, ok := d.printer.(interface{ observe(stream.Event) }); ok {
 		o.observe(ev)

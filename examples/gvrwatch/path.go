@@ -75,10 +75,11 @@ func splitPath(path string) (parent, field string) {
 	case strings.HasPrefix(step, "['") && strings.HasSuffix(step, "']"):
 		field = step[2 : len(step)-2]
 	case strings.HasPrefix(step, "."):
-		field = strings.ReplaceAll(step[1:], `\`, "")
+		field = step[1:]
 	default:
 		return "", ""
 	}
+	field = strings.ReplaceAll(field, `\`, "")
 	if strings.HasSuffix(parent, ".") { // ..field
 		parent += "."
 	}

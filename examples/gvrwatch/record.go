@@ -57,7 +57,8 @@ func (s *session) newRecorder(ctx context.Context, want wanted) (*recorder, erro
 	}
 	info, _ := debug.ReadBuildInfo()
 	h := recording.Header{
-		Program: "gvrwatch " + versionsOf(info, released).Gvrwatch, Server: s.srv.config.Host, Cluster: cluster.String(),
+		Program: "gvrwatch " + versionsOf(info, released).Gvrwatch,
+		Server:  s.srv.config.Host, Cluster: cluster.String(),
 		Selection: recording.Selection{
 			Types: slices.Clone(want.args), Exclude: s.opts.what.exclude, Namespaces: s.namespaces(),
 			LabelSelector: s.opts.what.labelSelector, FieldSelector: s.opts.what.fieldSelector,

@@ -37,7 +37,7 @@ func (o *replayOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.at, "at", "", "Print the objects that existed at this time: "+moment+".")
 	f.StringVar(&o.from, "from", "", "Print events from this time on, in the same forms.")
 	f.StringVar(&o.to, "to", "", "Print events until this time, in the same forms.")
-	f.BoolVarP(&o.what.allNamespaces, "all-namespaces", "A", false, "Accepted because watch has it: it is the default.")
+	f.BoolVarP(&o.what.allNamespaces, "all-namespaces", "A", false, "Accepted because watch has it: the default.")
 	f.StringSliceVarP(&o.conn.namespaces, "namespace", "n", nil, "Print only objects of these namespaces.")
 	f.StringVarP(&o.what.labelSelector, "selector", "l", "", "Label selector, as in watch.")
 	f.IntVar(&o.end.limit, "limit", 0, "End after this many objects. Zero means never.")
@@ -50,7 +50,7 @@ func newReplay(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Co
 	cmd := &cobra.Command{
 		Use:   "replay FILE [TYPE[,TYPE]... [NAME]... | TYPE/NAME...]",
 		Short: "Print what watch --record has recorded",
-		Long: "Print what 'gvrwatch watch --record FILE' has recorded, in each output of watch and with its filters.\n" +
+		Long: "Print what 'gvrwatch watch --record FILE' has recorded, in each output of watch, with its filters.\n" +
 			"No cluster is needed. Times and ages are those of the recording. --since counts from its beginning.\n\n" +
 			"With --at, print the state at a time: the objects that existed then, as far as the recording knows.\n" +
 			"A line on stderr says if it does not know all: before SYNCED, within a GAP, and while nobody recorded.",
@@ -100,7 +100,7 @@ func (o *replayOptions) check(args []string) (func(context.Context, genericioopt
 	switch {
 	case o.at != "" && (o.speed != "" || o.from != "" || o.to != ""):
 		return nil, errors.New("--at: prints the state at one time: omit --speed, --from and --to")
-	case o.at != "" && o.print.format == "diff":
+	case o.at != "" && o.print.output == "diff":
 		return nil, errors.New("--at and --output=diff exclude each other: a state is no change")
 	}
 	if err := o.checkFlags(); err != nil {
@@ -269,8 +269,8 @@ func (r *replay) events(ctx context.Context, d *delivery, when moments) error {
 			continue
 		}
 		if e.Time.Before(when.from) {
-			d.skip(e.Event) // but -o diff and --changed compare with it
-			last = e.Time
+			last, r.time = e.Time, e.Time
+			d.skip(e.Event) // -o diff and --changed compare with it
 			continue
 		}
 		if err := r.pause(ctx, last, e.Time); err != nil {

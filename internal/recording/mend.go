@@ -18,6 +18,9 @@ import (
 // its end after its last flush, and the lines that can be read after that become a member of their own. It does nothing
 // to a file that is whole, and refuses one that no Writer has written, and one that is damaged.
 func mend(f *os.File, path string) error {
+	if err := checkOurs(f); err != nil {
+		return &Error{path, 0, fmt.Errorf("nothing can be appended to it: %w", err)}
+	}
 	begin, err := lastMember(f)
 	if errors.Is(err, errTorn) {
 		flushes, end, err := mended(f, begin)
@@ -32,6 +35,28 @@ func mend(f *os.File, path string) error {
 	}
 	if err != nil {
 		return &Error{path, 0, fmt.Errorf("nothing can be appended to it: %w", err)}
+	}
+	return nil
+}
+
+// checkOurs returns an error unless a file begins as a Writer begins one, as far as it goes.
+func checkOurs(f *os.File) error {
+	const first = `{"type":"RUN"`
+	isPrefix := func(b []byte, of string) bool { return string(b) == of[:min(len(b), len(of))] }
+	var header bytes.Buffer
+	_ = gzip.NewWriter(&header).Flush() // to memory
+	raw := make([]byte, gzipHeader)
+	n, err := io.ReadFull(io.NewSectionReader(f, 0, gzipHeader), raw)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return err
+	}
+	if !isPrefix(raw[:n], header.String()) {
+		return errors.New("it begins like no file that --record has written")
+	}
+	text := make([]byte, len(first))
+	n, _ = io.ReadFull(flate.NewReader(io.NewSectionReader(f, gzipHeader, 1<<62)), text)
+	if !isPrefix(text[:n], first) {
+		return errors.New("its first line is no line of a recording")
 	}
 	return nil
 }

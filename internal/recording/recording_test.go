@@ -1,6 +1,7 @@
 package recording_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -325,6 +326,34 @@ func TestNoRecording(t *testing.T) {
 		}
 		if b, err := os.ReadFile(path); tt.text != "" && (err != nil || string(b) != tt.text) {
 			t.Errorf("%s: the file has changed: %v", tt.why, err)
+		}
+	}
+}
+
+// TestForeignFiles: a writer does not touch what another program has written, not even a part of its gzip.
+func TestForeignFiles(t *testing.T) {
+	var backup bytes.Buffer
+	z := gzip.NewWriter(&backup)
+	if _, err := z.Write(bytes.Repeat([]byte("backup of something\n"), 1000)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a")
+	for _, content := range []string{
+		"x", "hello", "\x1f\x8b\x08\x08\x00", backup.String()[:60], backup.String()[:backup.Len()-4], backup.String(),
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := recording.Create(path, header)
+		var invalid *recording.Error
+		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "nothing can be appended to it") {
+			t.Errorf("%d bytes: %v", len(content), err)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != content {
+			t.Errorf("%d bytes: the file has changed: %v", len(content), err)
 		}
 	}
 }

@@ -56,6 +56,7 @@ func allClients() []client {
 		storeClient{},
 		storeClient{compress: true},
 		toolClient{},
+		recorderClient{},
 		retryWatcher{},
 		naiveLoop{},
 		informerPeer{},

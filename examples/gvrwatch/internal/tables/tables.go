@@ -83,7 +83,7 @@ func (t *Tables) Row(ev stream.Event) (columns []metav1.TableColumnDefinition, c
 	return columns, cells, true
 }
 
-// Split returns the object of ev as the server sent it, and its row as JSON: {"columns":[…],"cells":[…]}. The row is
+// Split returns the object of ev as the server sent it, and its row: {"columns":[…],"cells":[…]}. The row is
 // nil if the server sent none. Both share the memory of ev.
 func (t *Tables) Split(ev stream.Event) (object, row json.RawMessage) {
 	if t == nil || t.key == "" {

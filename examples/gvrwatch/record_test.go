@@ -1,0 +1,368 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvrwatch/gvrwatch/internal/recording"
+)
+
+// TestReplayIsLikeWatch: replay prints what watch has printed while it recorded, in each output.
+func TestReplayIsLikeWatch(t *testing.T) {
+	dir := t.TempDir()
+	c := newBoats(t, "quay")
+	for _, name := range []string{"vasa", "mary-rose"} {
+		launch(t, c, name)
+	}
+	ages := regexp.MustCompile(`\b[0-9]+[smh]([0-9]+[sm])?\b`)
+	for i, output := range []string{
+		"", "wide", "name", "json", "yaml", "diff", "jsonpath={.metadata.name}", "go-template={{.kind}}",
+		"custom-columns=N:.metadata.name", "jsonpath-as-json={.spec}",
+	} {
+		file := filepath.Join(dir, string(rune('a'+i)))
+		args := []string{"watch", "boats", "-n", "quay", "-o", output, "--until-synced", "--record", file}
+		status, want, stderr := runTool(t, args...)
+		if status != 0 || want == "" {
+			t.Fatalf("-o %s: status %d: %s", output, status, stderr)
+		}
+		status, got, replayed := runTool(t, "replay", file, "-n", "quay", "-o", output)
+		want, got = ages.ReplaceAllString(want, "N"), ages.ReplaceAllString(got, "N")
+		if diff := cmp.Diff(want, got); status != 0 || diff != "" {
+			t.Errorf("-o %s: status %d, %s (-watch +replay):\n%s", output, status, replayed, diff)
+		}
+		if diff := cmp.Diff(stderr, replayed); diff != "" {
+			t.Errorf("-o %s: stderr (-watch +replay):\n%s", output, diff)
+		}
+	}
+}
+
+// TestRecordedObjects: the file has whole objects with managedFields, and -o json prints them without.
+func TestRecordedObjects(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.rec")
+	args := []string{"watch", "boats", "-n", "harbour", "-o", "json", "--limit", "1"}
+	_, plain, _ := runTool(t, args...)
+	status, stdout, stderr := runTool(t, append(args, "--record", file)...)
+	if status != 0 || parse(t, []byte(stdout)) == nil || strings.Contains(stdout, "managedFields") {
+		t.Fatalf("status %d\n%s%s", status, stdout, stderr)
+	}
+	if diff := cmp.Diff(parse(t, []byte(plain)), parse(t, []byte(stdout))); diff != "" {
+		t.Errorf("with --record another object is printed (-without +with):\n%s", diff)
+	}
+	for flag, has := range map[string]bool{"": false, "--show-managed-fields": true} {
+		_, stdout, _ = runTool(t, slices.DeleteFunc([]string{"replay", file, "-o", "json", flag}, func(s string) bool {
+			return s == ""
+		})...)
+		if strings.Contains(stdout, "managedFields") != has || strings.Contains(stdout, "gvrwatch-") {
+			t.Errorf("replay %s: %s", flag, stdout)
+		}
+	}
+	text := lines(t, file)
+	for _, part := range []string{
+		`"managedFields":[{`, `"cells":["bounty"`, `"types":["boats"]`, `"namespaces":["harbour"]`,
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the recording lacks %s:\n%s", part, text)
+		}
+	}
+}
+
+// lines returns the text of a recording.
+func lines(t *testing.T, file string) string {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestSecretsAreRedacted: values of Secrets, and annotations that may repeat them, are not in the file.
+func TestSecretsAreRedacted(t *testing.T) {
+	secretType, mapType := newType("secrets", "", true), newType("configmaps", "", true)
+	s := newScripted(t, secretType, mapType)
+	put := func(value string) {
+		s.Put(secretType, "shop", "s", "data.password="+value, "type=Opaque",
+			"annotations.last={\"password\":\""+value+"\"}")
+		s.Put(mapType, "shop", "m", "data.motto="+value)
+	}
+	put("aHVudGVyMg==")
+	dir := t.TempDir()
+	redacted, whole := filepath.Join(dir, "redacted"), filepath.Join(dir, "whole")
+	p := s.start("watch secrets,configmaps -A -o diff --limit 4 --record " + redacted)
+	p.awaitStderr("secrets.v1: synced")
+	put("aHVudGVyMw==")
+	p.wait(0)
+	text := lines(t, redacted)
+	if strings.Count(text, `"password":"REDACTED`) != 2 || strings.Count(text, "aHVudGVy") != 2 ||
+		!strings.Contains(text, `"secrets":"redacted"`) {
+		t.Errorf("the recording has\n%s", text)
+	}
+	_, stdout, _ := runTool(t, "replay", redacted, "secrets", "-o", "diff", "--types", "MODIFIED")
+	if !strings.Contains(stdout, "data.password: (12 bytes) → (12 bytes) (changed)") {
+		t.Errorf("the change of a value does not show: %s", stdout)
+	}
+	runTool(t, "watch", "secrets", "-A", "--until-synced", "--server", s.url, "--record", whole, "--record-secrets")
+	if text := lines(t, whole); !strings.Contains(text, `"password":"aHVudGVyMw=="`) ||
+		!strings.Contains(text, `"secrets":"included"`) {
+		t.Errorf("with --record-secrets the recording has\n%s", text)
+	}
+}
+
+// TestAckAfterRecord: an event is acked once it is printed and in the file of --record.
+func TestAckAfterRecord(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.rec")
+	w, err := recording.Create(file, recording.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &recorder{file: w}
+	acked := 0
+	printed, err := r.add(step(t, "pods", "ADDED a {}"), nil, func() { acked++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed()
+	if acked != 0 {
+		t.Error("acked before the file has the event")
+	}
+	second, err := r.add(step(t, "pods", "ADDED b {}"), nil, func() { acked++ })
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if acked != 1 {
+		t.Errorf("%d of 2 are acked, but one is not printed", acked)
+	}
+	if second(); acked != 2 {
+		t.Errorf("%d of 2 are acked", acked)
+	}
+	if _, err := r.add(step(t, "pods", "ADDED c {}"), nil, func() {}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("an event that can't be recorded: %v", err)
+	}
+}
+
+// TestRecordMistakes: files to which nothing can be recorded.
+func TestRecordMistakes(t *testing.T) {
+	dir := t.TempDir()
+	text, busy := filepath.Join(dir, "text"), filepath.Join(dir, "busy")
+	if err := os.WriteFile(text, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, err := recording.Create(busy, recording.Header{Cluster: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ file, want string }{
+		{text, "nothing can be appended to it"}, {dir, "is a directory"}, {busy, "another process writes it"},
+		{filepath.Join(dir, "none", "a"), "no such file"},
+	} {
+		status, stdout, stderr := runTool(t, "watch", "boats", "--until-synced", "--record", tt.file)
+		if status != 1 || stdout != "" || !strings.Contains(stderr, tt.want) {
+			t.Errorf("status %d, want 1 with %q\n%s%s", status, tt.want, stdout, stderr)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := runTool(t, "watch", "boats", "--until-synced", "--record", busy); status != 1 ||
+		!strings.Contains(stderr, "it is of the cluster other") || !strings.Contains(stderr, "use another file") {
+		t.Errorf("a recording of another cluster: status %d: %s", status, stderr)
+	}
+}
+
+// TestRecordResumes: with a checkpoint the runs are one history; without one each begins with what exists.
+func TestRecordResumes(t *testing.T) {
+	s := newScripted(t, robotType)
+	s.Put(robotType, "shop", "a")
+	s.Put(robotType, "shop", "b")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.rec")
+	run := func(flags ...string) {
+		t.Helper()
+		args := []string{"watch", "robots", "-A", "--until-synced", "--server", s.url, "--record", file}
+		if status, _, stderr := runTool(t, append(args, flags...)...); status != 0 {
+			t.Fatal(stderr)
+		}
+	}
+	db := filepath.Join(dir, "db")
+	run("--checkpoint", db)
+	if _, err := s.Delete(robotType, "shop", "a"); err != nil {
+		t.Fatal(err)
+	}
+	run("--checkpoint", db)
+	s.Put(robotType, "shop", "b", "spec.x=1")
+	run()
+	run("--watch-only", "--until-synced=false", "--timeout", "100ms")
+	r, err := recording.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var got []string
+	for e, err := range recording.Changes(r.Entries()) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case e.Run != nil:
+			got = append(got, string(e.Run.Start))
+		case e.Event.HasObject():
+			got = append(got, string(e.Event.Type)+" "+e.Event.Meta().GetName())
+		}
+	}
+	want := []string{"snapshot", "ADDED a", "ADDED b", "resumed", "DELETED a", "snapshot", "MODIFIED b", "later"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	_, _, stderr := runTool(t, "replay", file)
+	if n := strings.Count(stderr, "gvrwatch: nobody recorded from "); n != 3 {
+		t.Errorf("%d times nobody recorded, want 3: %s", n, stderr)
+	}
+}
+
+// plainRecording is a recording without compression.
+const plainRecording = "testdata/recording.jsonl"
+
+func TestReplay(t *testing.T) {
+	zone := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = zone })
+	const file = plainRecording
+	const none = "the objects are those that were known then"
+	for _, tt := range []struct{ why, args, stdout, stderr string }{
+		{"everything", "-o name", "pod/a pod/b node/n pod/a pod/b deleted",
+			"nobody recorded from 2026-03-01T03:30:00Z to"},
+		{"a type", "po -o name", "pod/a pod/b pod/a pod/b deleted", ""},
+		{"a pattern", "n* -o name", "node/n", ""},
+		{"an object", "pods/a -o name", "pod/a pod/a", ""},
+		{"an object by type and name", "pods b -o name", "pod/b pod/b deleted", ""},
+		{"a namespace", "-n shop -o name", "pod/b node/n pod/b deleted", ""},
+		{"a label", "-l app=x -o name", "pod/a pod/a", ""},
+		{"a type of event", "--types deleted -o name", "pod/b deleted", ""},
+		{"a value that changed", "--changed .x -o name", "pod/a pod/a", ""},
+		{"a change compared with a state before --from", "--changed .x --from 03:05 -o name", "pod/a", ""},
+		{"a diff with a state before --from", "-o diff --from 03:05 --to 03:15", "MODIFIED pod web/a x: 1 → 2", ""},
+		{"a span", "--from +5m --to 2026-03-01T03:15:00Z -o name", "pod/a", ""},
+		{"a span from the end", "--from -51m -o name", "pod/b deleted", ""},
+		{"some", "--limit 2 -o name", "pod/a pod/b", ""},
+		{"times of the recording", "pods/a --timestamps -o jsonpath={.time} --output-watch-events",
+			"2026-03-01T03:00:00Z 2026-03-01T03:10:00Z", ""},
+		{"a state", "pods --at 03:15 -o name", "pod/b pod/a", ""},
+		{"a state with values", "--at 03:15 pods/a -o jsonpath={.x}", "2", ""},
+		{"a state of events", "--at 03:15 pods/a -o jsonpath={.type} --output-watch-events", "ADDED", ""},
+		{"a state in which not all is synced", "--at +1s pods -o name", "pod/b pod/a",
+			"pods.v1: not synced yet: " + none},
+		{"a resource that was never synced", "--at 03:15 nodes -o name", "node/n", "nodes.v1: not synced yet: " + none},
+		{"a state within a gap", "--at 03:20:00 pods -o name", "pod/b pod/a",
+			"pods.v1: within a gap since 2026-03-01T03:20:00Z: " + none},
+		{"a state that nobody recorded", "--at 03:45 pods -o name", "pod/a",
+			"the recording: nobody recorded from 2026-03-01T03:30:00Z to 2026-03-01T04:00:00Z: " + none},
+		{"what was gone when another run was synced", "--at 04:05 pods -o name", "", ""},
+		{"a state after the end", "--at 05:00 nodes -o name", "node/n", "ends at 2026-03-01T04:10:00Z"},
+		{"a summary", "pods --summary -o name --limit 1", "pod/a", "pods.v1 web 1 0 0"},
+	} {
+		status, stdout, stderr := runTool(t, append([]string{"replay", file}, strings.Fields(tt.args)...)...)
+		got := strings.Join(strings.Fields(stdout), " ")
+		if diff := cmp.Diff(tt.stdout, got); status != 0 || diff != "" {
+			t.Errorf("%s: status %d (-want +got):\n%s%s", tt.why, status, diff, stderr)
+		}
+		if got := strings.Join(strings.Fields(stderr), " "); !strings.Contains(got, tt.stderr) ||
+			strings.Contains(tt.args, "--at") && tt.stderr == "" && stderr != "" {
+			t.Errorf("%s: want %q on stderr, got %q", tt.why, tt.stderr, got)
+		}
+	}
+	for _, tt := range []struct {
+		args, want string
+		status     int
+	}{
+		{"", "missing FILE", 2},
+		{file + " --speed 0", "--speed=0: must be a number over 0", 2},
+		{file + " --speed x", "--speed=x: must be a number over 0", 2},
+		{file + " --at noon", "--at=noon: must be a time", 2},
+		{file + " --from 5m", "--from=5m: must be a time", 2},
+		{file + " --at 03:00 --speed 1", "--at: prints the state at one time", 2},
+		{file + " --at 03:00 -o diff", "--at and --output=diff exclude each other", 2},
+		{file + " --at 2026-03-01T02:00:00Z", "the recording begins only at 2026-03-01T03:00:00Z", 1},
+		{file + " boats", `the recording has no resource "boats": it has nodes.v1, pods.v1`, 1},
+		{filepath.Join(t.TempDir(), "none"), "no such file", 1},
+		{os.DevNull, "it is empty", 1},
+		{"../../go.mod", "begins like no gzip and no JSON", 1},
+	} {
+		status, stdout, stderr := runTool(t, append([]string{"replay"}, strings.Fields(tt.args)...)...)
+		if status != tt.status || stdout != "" || !strings.Contains(stderr, tt.want) {
+			t.Errorf("replay %s: status %d, want %d with %q\n%s%s", tt.args, status, tt.status, tt.want, stdout, stderr)
+		}
+	}
+}
+
+// TestReplaySpeed: events are printed with the pauses of the recording, and a signal ends them.
+func TestReplaySpeed(t *testing.T) {
+	r := &replay{speed: 60}
+	begin := time.Now()
+	err := r.pause(t.Context(), begin, begin.Add(6*time.Second))
+	if took := time.Since(begin); err != nil || took < 100*time.Millisecond {
+		t.Errorf("a pause of 6s at 60x took %v: %v", took, err)
+	}
+	p := start(t, "replay", plainRecording, "-o", "name", "--speed", "1000x")
+	p.awaitStdout("node/n")
+	if stdout, _ := p.end(); strings.Count(stdout, "pod/a") != 1 {
+		t.Errorf("printed %q", stdout)
+	}
+}
+
+// TestReplayIsSafe: a recording is from anywhere. What it has is printed as escapes, and columns that are not those
+// of the server are no panic.
+func TestReplayIsSafe(t *testing.T) {
+	odd := oddObject("default")
+	object, err := json.Marshal(odd.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("BAD", string(bad), "OBJECT", string(object)).Replace(`
+{"type":"RUN","time":"2026-03-01T03:00:00Z","run":{"format":1,"cluster":BAD}}
+{"type":"RESOURCE","resource":"r","definition":{"version":BAD,"plural":BAD,"kind":BAD}}
+{"type":"ADDED","resource":"r","columns":[{"name":BAD}],"cells":[BAD,1,2],"object":OBJECT}
+{"type":"ADDED","resource":"r","columns":{},"cells":{},"object":OBJECT}
+{"type":"MODIFIED","resource":"r","cells":5,"object":[]}
+{"type":"MODIFIED","resource":"r","cells":[],"object":"x"}
+{"type":"DELETED","resource":"r","text":"{\u001b"}
+{"type":"GAP","resource":"r","gap":{"reason":BAD,"from":BAD}}
+`)
+	text = strings.TrimPrefix(text, "\n")
+	file := filepath.Join(t.TempDir(), "a.jsonl")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{
+		"", "-o wide", "-o json", "-o yaml", "-o name", "-o diff", "-o custom-columns=A:.metadata", "--at +1s",
+		"--changed .metadata", "--ignore .metadata.name", "--since 1s", "--summary", "-l a=b", "-n x",
+	} {
+		status, stdout, stderr := runTool(t, append([]string{"replay", file}, strings.Fields(args)...)...)
+		checkSafe(t, args, stdout+stderr)
+		if status != 0 {
+			t.Errorf("%s: status %d: %s", args, status, stderr)
+		}
+	}
+}
