@@ -40,9 +40,10 @@ func newTimeline(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "timeline FILE [TYPE[,TYPE]... [NAME]... | TYPE/NAME...] -o PAGE.html",
 		Short: "Make a page of what watch --record has recorded",
-		Long: "Make one HTML page of what 'gvrwatch watch --record FILE' has recorded: a row for each object, a mark for\n" +
-			"each event; a click shows which fields it has changed. A browser opens the page from the disk. The page\n" +
-			"loads nothing, so that it can be sent to others. It has no values of Secrets, even if they are recorded.",
+		Long: "Make one HTML page of what 'gvrwatch watch --record FILE' has recorded: a row for each object, a\n" +
+			"mark for each event; a click shows which fields it has changed. A browser opens the page from the disk. The\n" +
+			"page loads nothing, so that it can be sent to others. It has no values of Secrets, even if they are\n" +
+			"recorded.",
 		Example: "  gvrwatch timeline incident.rec -o incident.html\n" +
 			"  gvrwatch timeline incident.rec pods,deployments -n web -o web.html\n" +
 			"  gvrwatch timeline incident.rec --types DELETED -o deleted.html",
@@ -112,7 +113,9 @@ func (o *timelineOptions) check(args []string) (func(genericiooptions.IOStreams)
 		if sameFile(args[0], o.output) {
 			return fmt.Errorf("--output=%s: is the recording: name another file", o.output)
 		}
-		selection := &replay{opts: &replayOptions{watchOptions: o.watchOptions}, file: file, want: want, labels: selector}
+		selection := &replay{
+			opts: &replayOptions{watchOptions: o.watchOptions}, file: file, want: want, labels: selector,
+		}
 		if err := selection.look(&span{}); err != nil {
 			return err
 		}

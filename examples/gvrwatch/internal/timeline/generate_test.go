@@ -30,7 +30,7 @@ func many(objects, events int) Page {
 		}
 		slices.Sort(times)
 		for j := range n {
-			m := Mark{Time: three.Add(times[j]), Kind: Changed, By: []string{"kubelet (status)"}, Fields: []changes.Field{
+			m := Mark{Time: three.Add(times[j]), Kind: Changed, By: []string{"kubelet"}, Fields: []changes.Field{
 				{Path: "spec.battery", Old: fmt.Sprint(100 - j), New: fmt.Sprint(99 - j)},
 				{Path: "status.lastSeen", Old: fmt.Sprint("2026-11-27T03:00:", random.IntN(60)),
 					New: fmt.Sprint("2026-11-27T03:01:", random.IntN(60), ".", random.IntN(1_000_000))},

@@ -46,7 +46,8 @@ func Of(entries iter.Seq2[recording.Entry, error], o Options) (Page, error) {
 }
 
 func (o *Options) shows(row Object) bool {
-	return len(o.Kinds) == 0 || slices.ContainsFunc(row.Marks, func(m Mark) bool { return slices.Contains(o.Kinds, m.Kind) })
+	isShown := func(m Mark) bool { return slices.Contains(o.Kinds, m.Kind) }
+	return len(o.Kinds) == 0 || slices.ContainsFunc(row.Marks, isShown)
 }
 
 type history struct {

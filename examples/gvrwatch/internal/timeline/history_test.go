@@ -115,8 +115,10 @@ func TestOf(t *testing.T) {
 			run(0, snapshot, "robots"), robot(1, added, "a", 1, 5), robot(1, added, "b", 1, 5), control(2, synced, nil),
 			run(100, snapshot, "robots", "planets"), robot(101, added, "a", 2, 6), robot(101, added, "b", 1, 5),
 			robot(101, added, "c", 3, 5),
-		}, Page{"x.rec", "https://a:6443", "robots, then robots,planets", at(0), at(101), []Gap{{From: at(2), To: at(100),
-			Forgets: true, Reason: "Nobody recorded. Afterwards something else was watched, so what was deleted until then is not known."}},
+		}, Page{"x.rec", "https://a:6443", "robots, then robots,planets", at(0), at(101), []Gap{{
+			From: at(2), To: at(100), Forgets: true,
+			Reason: "Nobody recorded. Afterwards something else was watched, so what was deleted until then is not known.",
+		}},
 			rows([]Mark{{Time: at(1)},
 				{Time: at(101), Kind: Changed, Inferred: true, Fields: battery("5", "6"), By: []string{"m2"}}},
 				[]Mark{{Time: at(1)}, {Time: at(101)}}, []Mark{{Time: at(101)}})}},
@@ -129,19 +131,23 @@ func TestOf(t *testing.T) {
 				"What was deleted is not known."}},
 			rows([]Mark{{Time: at(105), Kind: Created, Inferred: true, By: []string{"m2"}}}))},
 		{"an event of which nothing is shown, and an object that can't be decoded", Options{}, []recording.Entry{
-			run(0, snapshot, "robots"), robot(1, added, "a", 1, 5), control(2, synced, nil), robot(3, modified, "a", 1, 5),
+			run(0, snapshot, "robots"), robot(1, added, "a", 1, 5), control(2, synced, nil),
+			robot(3, modified, "a", 1, 5),
 			func() recording.Entry {
 				e := robot(4, modified, "a", 2, 5)
 				e.Event.JSON = []byte(`{"metadata":{"name":"a","namespace":"shop","uid":"uid-a"},"x":1e999}`)
 				return e
 			}(),
-		}, page(4, nil, rows([]Mark{{Time: at(1)}, {Time: at(3), Kind: Changed, Note: "No change but its resourceVersion."},
+		}, page(4, nil, rows([]Mark{{Time: at(1)},
+			{Time: at(3), Kind: Changed, Note: "No change but its resourceVersion."},
 			{Time: at(4), Kind: Changed, Note: "The server sent an object that can't be decoded."}}))},
 		{"only some events", Options{Only: "a", Keep: func(ev stream.Event) bool { return ev.Meta().GetName() == "a" }},
 			[]recording.Entry{
 				run(0, snapshot, "robots"), robot(1, added, "b", 1, 5), robot(1, added, "a", 1, 5),
 				control(2, stream.Gap, &stream.GapDetails{Reason: stream.GapExpired}),
-			}, Page{"x.rec", "https://a:6443", "robots, of that only a", at(0), at(2), nil, rows([]Mark{{Time: at(1)}})}},
+			}, Page{
+				"x.rec", "https://a:6443", "robots, of that only a", at(0), at(2), nil, rows([]Mark{{Time: at(1)}}),
+			}},
 		{"only objects that were deleted, and when they existed", Options{Kinds: []Kind{Deleted}}, []recording.Entry{
 			run(0, snapshot, "robots"), robot(1, added, "a", 1, 5), robot(1, added, "b", 1, 5), control(2, synced, nil),
 			robot(60, modified, "a", 2, 6), robot(61, deleted, "a", 3, 6),

@@ -19,7 +19,8 @@ import (
 // hostile are texts that would do something in a page that took them for more than texts.
 var hostile = []string{
 	`</script><script>alert(1)</script>`, `<img src=x onerror=alert(1)>`, `<!--<script>`, `"><svg onload=alert(1)>`,
-	"a\u2028b\u2029c", "a\x00b\x1bc", "\u202eabc\u2066", `{{.Title}}`, `' onmouseover='alert(1)`, "\xff\xfe", `&lt;b&gt;`,
+	"a\u2028b\u2029c", "a\x00b\x1bc", "\u202eabc\u2066", `{{.Title}}`, `' onmouseover='alert(1)`, "\xff\xfe",
+	`&lt;b&gt;`,
 	`javascript:alert(1)`, `__proto__`, `\u003c`, "]]>", "`${alert(1)}`",
 }
 
@@ -125,7 +126,8 @@ func TestPageLoadsNothing(t *testing.T) {
 	// What is left are the names that createElementNS wants, which nothing loads.
 	for _, source := range []string{script, style} {
 		rest := strings.ReplaceAll(source, `"http://www.w3.org/2000/svg"`, "")
-		for _, word := range []string{"http:", "https:", "//cdn", "@import", "url(", "fetch(", "XMLHttpRequest", "import(",
+		for _, word := range []string{"http:", "https:", "//cdn", "@import", "url(", "fetch(", "XMLHttpRequest",
+			"import(",
 			"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc"} {
 			if strings.Contains(rest, word) {
 				t.Errorf("a script or the style has %q", word)
@@ -181,8 +183,8 @@ func TestSummary(t *testing.T) {
 	}{
 		{"nothing", Page{}, "0 objects: 0 created, 0 changed, 0 deleted, 0 existed before · 0 gaps"},
 		{"no events", Page{Cluster: "https://a:6443", Selection: "pods", From: three, To: three.Add(time.Hour)},
-			"cluster https://a:6443 · pods · 2026-11-27 03:00:00 to 2026-11-27 04:00:00 UTC · 0 objects: 0 created, " +
-				"0 changed, 0 deleted, 0 existed before · 0 gaps"},
+			"cluster https://a:6443 · pods · 2026-11-27 03:00:00 to 2026-11-27 04:00:00 UTC · " +
+				"0 objects: 0 created, 0 changed, 0 deleted, 0 existed before · 0 gaps"},
 		{"characters that are not seen, or reorder others", Page{Cluster: "a\x00\u202eb", Selection: "c\U000E0001é"},
 			`cluster a\u0000\u202eb · c\u{e0001}é · 0 objects: 0 created, 0 changed, 0 deleted, ` +
 				"0 existed before · 0 gaps"},
@@ -231,7 +233,8 @@ func TestPageIsBounded(t *testing.T) {
 
 func TestBounded(t *testing.T) {
 	a, b := strings.Repeat("a", 300), strings.Repeat("b", 300)
-	cutA, cutB := a[:210]+"… (90 bytes more)", b[:210]+"… (90 bytes more)"
+	const more = "… (90 bytes more)"
+	cutA, cutB := a[:210]+more, b[:210]+more
 	for _, c := range []struct {
 		why      string
 		old, now string

@@ -56,7 +56,8 @@ func night() Page {
 			{"pods", "shop", "web", []Mark{
 				{Time: at(0), Kind: Existed},
 				{Time: at(100), Kind: Changed, Fields: change("spec.replicas", "1", "2"), By: []string{"kubectl"}},
-				{Time: at(300), Kind: Changed, Fields: change("status.phase", "Pending", "Failed"), By: []string{"kubelet"}},
+				{Time: at(300), Kind: Changed, By: []string{"kubelet"},
+					Fields: change("status.phase", "Pending", "Failed")},
 				{Time: at(300), Kind: Changed, Fields: change("status.reason", "", "OOMKilled")},
 			}},
 			{"pods", "shop", "job", []Mark{
@@ -104,7 +105,8 @@ func TestReader(t *testing.T) {
 	b.click(first(".row[data-object='0'] .mark.inferred"))
 	b.want("what a comparison has seen says so", `/by a comparison/.test(`+texts("#details .note")+`)`, true)
 	b.click(first("#axis .gap"))
-	b.want("a click on a gap shows its reason", `/Nobody recorded\..*all types/.test(`+texts("#details article")+`)`, true)
+	b.want("a click on a gap shows its reason",
+		`/Nobody recorded\..*all types/.test(`+texts("#details article")+`)`, true)
 	b.click(first("#gaps"))
 	b.want("a button shows all gaps", number("#details article"), 2)
 	b.press("Escape")
@@ -236,8 +238,10 @@ func TestHostileTextsStayText(t *testing.T) {
 		[...document.querySelectorAll("*")].filter((e) => e.getAttributeNames().some((n) => n.startsWith("on"))).
 		length`, 0)
 	all := b.eval(texts(".row .name")).(string)
-	for _, want := range []string{`</script><script>alert(1)</script>`, `<img src=x onerror=alert(1)>`, `a\u2028b\u2029c`,
-		`a\u0000b\u001bc`, `\u202eabc\u2066`, `&lt;b&gt;`, `__proto__`} {
+	for _, want := range []string{
+		`</script><script>alert(1)</script>`, `<img src=x onerror=alert(1)>`, `a\u2028b\u2029c`,
+		`a\u0000b\u001bc`, `\u202eabc\u2066`, `&lt;b&gt;`, `__proto__`,
+	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no row is named %q: %q", want, all)
 		}
