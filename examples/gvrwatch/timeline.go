@@ -41,9 +41,9 @@ func newTimeline(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "timeline FILE [TYPE[,TYPE]... [NAME]... | TYPE/NAME...] -o PAGE.html",
 		Short: "Make a page of what watch --record has recorded",
 		Long: "Make one HTML page of what 'gvrwatch watch --record FILE' has recorded: a row for each object, a\n" +
-			"mark for each event; a click shows which fields it has changed. A browser opens the page from the disk. The\n" +
-			"page loads nothing, so that it can be sent to others. It has no values of Secrets, even if they are\n" +
-			"recorded.",
+			"mark for each event; a click shows which fields it has changed. A browser opens the page from the\n" +
+			"disk. The page loads nothing, so that it can be sent to others. It has no values of Secrets, even if\n" +
+			"they are recorded.",
 		Example: "  gvrwatch timeline incident.rec -o incident.html\n" +
 			"  gvrwatch timeline incident.rec pods,deployments -n web -o web.html\n" +
 			"  gvrwatch timeline incident.rec --types DELETED -o deleted.html",

@@ -117,7 +117,8 @@ func TestOf(t *testing.T) {
 			robot(101, added, "c", 3, 5),
 		}, Page{"x.rec", "https://a:6443", "robots, then robots,planets", at(0), at(101), []Gap{{
 			From: at(2), To: at(100), Forgets: true,
-			Reason: "Nobody recorded. Afterwards something else was watched, so what was deleted until then is not known.",
+			Reason: "Nobody recorded. Afterwards something else was watched, so what was deleted until then " +
+				"is not known.",
 		}},
 			rows([]Mark{{Time: at(1)},
 				{Time: at(101), Kind: Changed, Inferred: true, Fields: battery("5", "6"), By: []string{"m2"}}},
