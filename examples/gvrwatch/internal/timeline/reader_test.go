@@ -313,17 +313,18 @@ func TestLives(t *testing.T) {
 	b := startBrowser(t)
 	b.open(Page{From: at(0), To: at(100), Gaps: []Gap{{From: at(50), To: at(60), Forgets: true}}})
 	for _, c := range []struct{ why, times, kinds, want string }{
-		{"it existed before and after", "1", "EXISTED", "- to 50"},
-		{"it was created, deleted and created", "10,20,30", "CREATED,DELETED,CREATED", "10 to 20, 30 to 50"},
-		{"it was changed and deleted", "10,20", "CHANGED,DELETED", "- to 20"},
-		{"nothing but its removal is known", "10", "DELETED", "- to 10"},
-		{"it was seen again", "1,70", "EXISTED,EXISTED", "- to 50, 70 to +"},
-		{"it was created later", "70,80", "CREATED,CHANGED + INFERRED", "70 to +"},
+		{"it existed before and after", "1", "EXISTED", "before - to 50 after"},
+		{"it was created, deleted and created", "10,20,30", "CREATED,DELETED,CREATED", "10 to 20, 30 to 50 after"},
+		{"it was changed and deleted", "10,20", "CHANGED,DELETED", "before - to 20"},
+		{"nothing but its removal is known", "10", "DELETED", "before - to 10"},
+		{"it was seen again", "1,70", "EXISTED,EXISTED", "before - to 50 after, before 60 to + after"},
+		{"it was not seen before", "70,80", "EXISTED,CHANGED", "before 60 to + after"},
+		{"it was created later", "70,80", "CREATED,CHANGED + INFERRED", "70 to + after"},
 	} {
 		b.want(c.why, fmt.Sprintf(`(() => {
 			const text = (t) => Math.abs(t) === Infinity ? (t < 0 ? "-" : "+") : (t - recorded.from) / 1000;
 			return livesOf([%s].map((t) => recorded.from + 1000 * t), [%s]).map((l) =>
-				text(l.from) + " to " + text(l.to)).join(", ");
+				(l.before ? "before " : "") + text(l.from) + " to " + text(l.to) + (l.after ? " after" : "")).join(", ");
 		})()`, c.times, c.kinds), c.want)
 	}
 }

@@ -13,7 +13,7 @@ const INFERRED = 4;
 const gaps = recorded.gaps.map((g, index) => ({
 	index, from: g.from, to: g.to, reason: strings[g.reason], type: strings[g.type], namespace: strings[g.namespace],
 }));
-const forgotten = recorded.gaps.filter((g) => g.forgets).map((g) => g.from); // times
+const forgotten = recorded.gaps.filter((g) => g.forgets);
 
 const objects = recorded.objects.map((o, index) => {
 	const n = o.marks.length / 3;
@@ -35,26 +35,31 @@ const objects = recorded.objects.map((o, index) => {
 
 function kindOf(number) { return number & (INFERRED - 1); }
 
-// livesOf returns when an object existed, as far as it is known. One that ends with Infinity existed at the end of the
-// recording, one that begins with -Infinity existed before it.
+// livesOf returns when an object existed, as far as it is known. One with `before` existed before that, one with `after`
+// may exist after it: beyond the recording, or while nobody recorded.
 function livesOf(times, kinds) {
 	const lives = [];
-	let from = null;
-	const begin = (t, kind) => kind === CREATED || lives.length > 0 ? t : -Infinity;
-	const end = (to) => {
-		lives.push({ from, to });
-		from = null;
+	let life = null;
+	const begin = (t, kind) => {
+		const ended = lives.length > 0 ? lives[lives.length - 1].to : -Infinity;
+		const gap = forgotten.findLast((g) => g.to <= t);
+		life = kind === CREATED ? { from: t, before: false }
+			: { from: Math.max(gap ? gap.to : -Infinity, ended), before: true };
+	};
+	const end = (to, after) => {
+		lives.push({ ...life, to, after });
+		life = null;
 	};
 	for (let i = 0; i < times.length; i++) {
 		const kind = kindOf(kinds[i]);
-		const lost = from === null ? undefined : forgotten.find((t) => times[i - 1] <= t && t < times[i]);
-		if (lost !== undefined) end(lost);
-		if (from === null) from = begin(times[i], kind);
-		if (kind === DELETED) end(times[i]);
+		const gap = life && forgotten.find((g) => times[i - 1] <= g.from && g.to <= times[i]);
+		if (gap) end(gap.from, true);
+		if (!life) begin(times[i], kind);
+		if (kind === DELETED) end(times[i], false);
 	}
-	if (from !== null) {
-		const lost = forgotten.find((t) => times[times.length - 1] <= t);
-		end(lost === undefined ? Infinity : lost);
+	if (life) {
+		const gap = forgotten.find((g) => times[times.length - 1] <= g.from);
+		end(gap ? gap.from : Infinity, true);
 	}
 	return lives;
 }

@@ -140,7 +140,7 @@ function drawRow(row, index, ordered) {
 	const track = make("div", "track");
 	drawGaps(track, gapsOf(object), xOf);
 	for (const life of object.lives) {
-		const bar = make("div", "life" + (life.from === -Infinity ? " before" : "") + (life.to === Infinity ? " after" : ""));
+		const bar = make("div", "life" + (life.before ? " before" : "") + (life.after ? " after" : ""));
 		if (place(bar, Math.max(life.from, whole.from), Math.min(life.to, whole.to), 1)) track.append(bar);
 	}
 	for (const group of groupsOf(object)) track.append(drawGroup(group));
