@@ -24,6 +24,7 @@ func TestReplayIsLikeWatch(t *testing.T) {
 	c := newBoats(t, "quay")
 	for _, name := range []string{"vasa", "mary-rose"} {
 		launch(t, c, name)
+		defer sink(t, c, name)
 	}
 	ages := regexp.MustCompile(`\b[0-9]+[smh]([0-9]+[sm])?\b`)
 	for i, output := range []string{
