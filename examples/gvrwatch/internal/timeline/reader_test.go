@@ -324,7 +324,8 @@ func TestLives(t *testing.T) {
 		b.want(c.why, fmt.Sprintf(`(() => {
 			const text = (t) => Math.abs(t) === Infinity ? (t < 0 ? "-" : "+") : (t - recorded.from) / 1000;
 			return livesOf([%s].map((t) => recorded.from + 1000 * t), [%s]).map((l) =>
-				(l.before ? "before " : "") + text(l.from) + " to " + text(l.to) + (l.after ? " after" : "")).join(", ");
+				(l.before ? "before " : "") + text(l.from) + " to " + text(l.to) +
+				(l.after ? " after" : "")).join(", ");
 		})()`, c.times, c.kinds), c.want)
 	}
 }

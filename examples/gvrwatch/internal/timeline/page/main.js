@@ -80,7 +80,7 @@ for (const e of [scroller, axis, overview]) {
 		const x = Math.min(Math.max(trackX(event), 0), view.width);
 		if (!drag.moved) {
 			if (Math.abs(x - drag.begin) < 5) return;
-			drag.moved = true;
+			drag.moved = true; // and the click that ends the drag goes to e, which is no mark
 			e.setPointerCapture(event.pointerId);
 		}
 		if (e === axis) {
@@ -113,12 +113,7 @@ function endDrag() {
 
 function wholeAt(x) { return whole.from + x / view.width * (whole.to - whole.from); }
 
-let dragged = false; // the click that ends a drag is none
-document.addEventListener("pointerdown", () => { dragged = false; }, true);
-document.addEventListener("pointerup", () => { dragged = drag !== null && drag.moved; }, true);
-
 document.addEventListener("click", (event) => {
-	if (dragged) return;
 	const mark = event.target.closest(".mark"), gap = event.target.closest(".gap");
 	if (mark) {
 		const object = objects[mark.dataset.object], first = Number(mark.dataset.first);
