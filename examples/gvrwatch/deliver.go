@@ -121,9 +121,7 @@ func (d *delivery) end() error {
 		err = errors.Join(err, d.counts.print(d.printing.streams.ErrOut))
 	}
 	if d.record != nil {
-		if lost := d.record.file.Close(); lost != nil {
-			err = errors.Join(err, d.record.failed(lost))
-		}
+		err = errors.Join(err, d.record.close())
 	}
 	return err
 }

@@ -169,6 +169,7 @@ func TestFilterMistakes(t *testing.T) {
 		{"--changed {range.a}", "--changed={range.a}: "},
 		{"--ignore .a[0]", "--ignore=.a[0]: must end with the name of a field or with [*]"},
 		{"--record-secrets", "--record-secrets: applies only to --record"},
+		{"--record -", "--record=-: must be a file"},
 		{"--record=", "--record: must not be empty"},
 	} {
 		status, stdout, stderr := runTool(t, append([]string{"watch", "boats"}, strings.Fields(tt.args)...)...)

@@ -149,6 +149,7 @@ type printing struct {
 	several    bool             // several types
 	namespaces bool             // objects of several namespaces
 	clock      func() time.Time // when an event is printed; nil is time.Now
+	past       bool             // the server's cells are older than clock
 }
 
 func (p printing) now() time.Time {
@@ -163,7 +164,10 @@ func (s *session) newPrinter(want wanted) (eventPrinter, error) {
 }
 
 func (s *session) printing(want wanted) printing {
-	return printing{s.streams, s.opts.print, s.columns, want.several, s.opts.showsNamespaces(), nil}
+	return printing{
+		streams: s.streams, flags: s.opts.print, columns: s.columns,
+		several: want.several, namespaces: s.opts.showsNamespaces(),
+	}
 }
 
 func (p printing) newPrinter() (eventPrinter, error) {

@@ -140,6 +140,8 @@ func (t *eventTable) row(ev stream.Event) ([]metav1.TableColumnDefinition, []str
 	texts := make([]string, len(columns))
 	for i, c := range columns {
 		switch {
+		case sent && t.printing.past && isAge(c.Name):
+			texts[i] = since(timeOf(ev), t.printing.now())
 		case sent:
 			texts[i] = tables.Text(cells[i])
 		case c.Format == "name":
@@ -157,9 +159,17 @@ var nameAndAge = []metav1.TableColumnDefinition{
 }
 
 func ageOf(ev stream.Event, now time.Time) string {
-	created := ev.Meta().GetCreationTimestamp()
-	if created.IsZero() {
-		return unknown // an inferred DELETED has no creation time
+	return since(ev.Meta().GetCreationTimestamp().Time, now) // an inferred DELETED has none
+}
+
+func since(begin, now time.Time) string {
+	if begin.IsZero() {
+		return unknown
 	}
-	return duration.HumanDuration(now.Sub(created.Time))
+	return duration.HumanDuration(now.Sub(begin))
+}
+
+// isAge reports whether a column says how long ago an object was created or, of Events, observed.
+func isAge(column string) bool {
+	return strings.EqualFold(column, "Age") || strings.EqualFold(column, "Last Seen")
 }

@@ -35,8 +35,11 @@ func (o *recordFlags) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *recordFlags) check() error {
-	if o.secrets && o.file == "" {
+	switch {
+	case o.secrets && o.file == "":
 		return errors.New("--record-secrets: applies only to --record")
+	case o.file == "-":
+		return errors.New("--record=-: must be a file, which can be mended and appended to")
 	}
 	return nil
 }
@@ -46,6 +49,7 @@ type recorder struct {
 	file    *recording.Writer
 	secrets bool
 	key     []byte // of the hashes that stand for values; random, so that nobody can try values
+	lost    bool   // the error of file was returned
 }
 
 // newRecorder opens the file of --record.
@@ -103,13 +107,19 @@ func (r *recorder) add(ev stream.Event, row json.RawMessage, ack func()) (printe
 			ack()
 		}
 	}
-	if err := r.file.Add(time.Now(), ev, row, done); err != nil {
-		return nil, r.failed(err)
-	}
-	return done, nil
+	return done, r.check(r.file.Add(time.Now(), ev, row, done))
 }
 
-func (r *recorder) failed(err error) error { return fmt.Errorf("the recording has ended: %w", err) }
+func (r *recorder) close() error { return r.check(r.file.Close()) }
+
+// check returns the error of the file once.
+func (r *recorder) check(err error) error {
+	if err == nil || r.lost {
+		return nil
+	}
+	r.lost = true
+	return fmt.Errorf("the recording has ended: %w", err)
+}
 
 func isSecret(ev stream.Event) bool {
 	return ev.Resource.Group == "" && ev.Resource.Resource == "secrets"

@@ -234,8 +234,8 @@ func TestRecordResumes(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	_, _, stderr := runTool(t, "replay", file)
-	if n := strings.Count(stderr, "gvrwatch: nobody recorded from "); n != 3 {
-		t.Errorf("%d times nobody recorded, want 3: %s", n, stderr)
+	if strings.Contains(stderr, "nobody recorded") {
+		t.Errorf("less than a second between two runs is worth no line: %s", stderr)
 	}
 }
 
@@ -277,6 +277,7 @@ func TestReplay(t *testing.T) {
 		{"a state that nobody recorded", "--at 03:45 pods -o name", "pod/a",
 			"the recording: nobody recorded from 2026-03-01T03:30:00Z to 2026-03-01T04:00:00Z: " + none},
 		{"what was gone when another run was synced", "--at 04:05 pods -o name", "", ""},
+		{"a state with its age then", "--at 03:15 nodes", "NAME AGE n 15m", "nodes.v1: not synced yet: " + none},
 		{"a state after the end", "--at 05:00 nodes -o name", "node/n", "ends at 2026-03-01T04:10:00Z"},
 		{"a summary", "pods --summary -o name --limit 1", "pod/a", "pods.v1 web 1 0 0"},
 	} {

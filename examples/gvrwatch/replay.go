@@ -159,7 +159,7 @@ func (r *replay) run(ctx context.Context) error {
 	if r.opts.at != "" {
 		return r.state(when.at, whole)
 	}
-	d, err := r.delivery(whole)
+	d, err := r.delivery(whole, false)
 	if err != nil {
 		return err
 	}
@@ -225,17 +225,18 @@ func (r *replay) selects(ev stream.Event) bool {
 	return r.labels.Empty() || r.labels.Matches(labels.Set(m.GetLabels()))
 }
 
-// delivery returns what prints events.
-func (r *replay) delivery(whole span) (*delivery, error) {
-	several := 0
+// delivery returns what prints events, or a state of the past.
+func (r *replay) delivery(whole span, past bool) (*delivery, error) {
+	several, namespaced := 0, false
 	for _, resource := range whole.resources {
 		if r.selects(stream.Event{Resource: resource}) {
-			several++
+			several, namespaced = several+1, namespaced || resource.Namespaced
 		}
 	}
 	how := printing{
 		streams: r.streams, flags: r.opts.print, columns: r.columns, several: several > 1,
-		namespaces: len(r.opts.conn.namespaces) != 1, clock: func() time.Time { return r.time },
+		namespaces: namespaced && len(r.opts.conn.namespaces) != 1,
+		clock:      func() time.Time { return r.time }, past: past,
 	}
 	d := &delivery{printing: how, recorded: true}
 	var err error
@@ -261,7 +262,7 @@ func (r *replay) events(ctx context.Context, d *delivery, when moments) error {
 			return nil
 		}
 		if e.Event.Type == "" || !r.selects(e.Event) {
-			if e.Run != nil && !last.IsZero() && !e.Time.Before(when.from) {
+			if e.Run != nil && e.Time.Sub(last) >= time.Second && !last.IsZero() && !e.Time.Before(when.from) {
 				printMessage(r.streams.ErrOut, "nobody recorded from %s to %s", last.Format(time.RFC3339),
 					e.Time.Format(time.RFC3339))
 			}

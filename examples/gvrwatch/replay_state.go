@@ -21,7 +21,7 @@ func (r *replay) state(at time.Time, whole span) error {
 		return fmt.Errorf("--at=%s: the recording begins only at %s", r.opts.at, whole.begin.Format(time.RFC3339))
 	}
 	r.time = at
-	d, err := r.delivery(whole)
+	d, err := r.delivery(whole, true)
 	if err != nil {
 		return err
 	}
