@@ -37,8 +37,8 @@ func parseCondition(text string) (condition.Condition, error) {
 }
 
 // conditionsHelp is what --for takes, in help texts.
-const conditionsHelp = "condition=Ready, delete, create, jsonpath={.status.phase}=Running, or ready (what kstatus calls " +
-	"current: the controller has seen the latest change and is done with it)"
+const conditionsHelp = "condition=Ready, delete, create, jsonpath={.status.phase}=Running, or ready (what kstatus " +
+	"calls current: the controller has seen the latest change and is done with it)"
 
 // waitOptions are the flags of wait.
 type waitOptions struct {
@@ -52,10 +52,11 @@ type waitOptions struct {
 	conditions []condition.Condition
 }
 
-const waitLong = `Wait until objects meet conditions, as kubectl wait does. Nothing is printed until then. If all objects meet
-all conditions at the same moment, each has a line on stdout, and the exit status is 0. Otherwise, at
-the end of --timeout or at a signal, the exit status is 1, those that do not have a line with the
-reason on stderr, and after --timeout those that do have theirs on stdout.
+const waitLong = `Wait until objects meet conditions, as kubectl wait does, and print nothing meanwhile.
+
+When all objects meet all conditions at the same moment, each has a line on stdout, and the exit status
+is 0. After --timeout or a signal the exit status is 1, and each object that does not meet them has a
+line on stderr, with the reason. After --timeout each object that does has its line on stdout.
 
 An object that is named need not exist yet. Without names, all objects of the types are waited for,
 also those that are created meanwhile, and at least one of any of the types must exist: the command
@@ -132,7 +133,8 @@ func (o *waitOptions) addFlags(f *pflag.FlagSet) {
 		"How long to wait, such as 30s or 5m. Zero means to check once, and a negative time means a week.")
 	f.BoolVar(&o.allowNone, "allow-none", false,
 		"Fail at once if an object that is named, or all that are selected, do not exist.")
-	f.StringVarP(&o.output, "output", "o", "", "Output format of objects that meet the conditions. One of: (name, json).")
+	f.StringVarP(&o.output, "output", "o", "",
+		"Output format of the objects that meet the conditions. One of: (name, json).")
 	f.StringP(unsupported[0], "f", "", "")
 	f.BoolP(unsupported[1], "R", false, "")
 	f.StringP(unsupported[2], "k", "", "")

@@ -52,7 +52,8 @@ var states = map[string][]string{
 // anything else is an action of the server.
 var waitTests = []struct{ why, args, steps, out, err string }{
 	{"a condition that is met", "pod/a --for condition=Ready", "ready pod/a; wait; met", "pod/a condition met\n", ""},
-	{"later", "pod/a --for condition=Ready", "unready pod/a; wait; waits; ready pod/a; met", "pod/a condition met\n", ""},
+	{"later", "pod/a --for condition=Ready", "unready pod/a; wait; waits; ready pod/a; met", "pod/a condition met\n",
+		""},
 	{"of another group", "deployment/a --for create", "available deployment/a; wait; met",
 		"deployment.apps/a condition met\n", ""},
 	{"a name", "pod/a --for create -o name", "ready pod/a; wait; met", "pod/a\n", ""},
@@ -79,7 +80,8 @@ var waitTests = []struct{ why, args, steps, out, err string }{
 		"web pod/a; web pod/b; web deployment/c; wait; met",
 		"pod/b condition met\ndeployment.apps/c condition met\npod/a condition met\n", ""},
 	{"one named twice", "pod/a po/a --for create", "web pod/a; wait; met", "pod/a condition met\n", ""},
-	{"JSON", "pod/a --for jsonpath={.metadata.name}=a -o json", "web pod/a; wait; met", `{...{"app":"web"}...}` + "\n", ""},
+	{"JSON", "pod/a --for jsonpath={.metadata.name}=a -o json", "web pod/a; wait; met", `{...{"app":"web"}...}` +
+		"\n", ""},
 	{"JSON of what is deleted", "pod/a --for delete -o json", "web pod/a; wait; waits; delete pod/a; met",
 		`{...{"app":"web"}...}` + "\n", ""},
 
@@ -89,7 +91,8 @@ var waitTests = []struct{ why, args, steps, out, err string }{
 		"ready pod/a; unready pod/b; wait; waits; unready pod/a; ready pod/b; waits; ready pod/a; met",
 		"pod/a condition met\npod/b condition met\n", ""},
 
-	{"ready, by the replicas", "deployment/a --for ready", "rolling deployment/a; wait; waits; available deployment/a; met",
+	{"ready, by the replicas", "deployment/a --for ready",
+		"rolling deployment/a; wait; waits; available deployment/a; met",
 		"deployment.apps/a condition met\n", ""},
 	{"ready, several types in one call", "deploy/a job/b --for ready",
 		"available deployment/a; web job/b; wait; waits; started job/b; met",
@@ -126,7 +129,8 @@ var waitTests = []struct{ why, args, steps, out, err string }{
 
 	{"another namespace", "pod/a --for create -n shop", "web pod/a; wait; waits; web pod/shop/a; met",
 		"pod/a condition met\n", ""},
-	{"a name in several namespaces", "pod/a --for create -n shop,default --timeout 5s", "web pod/a; wait; sleep; failed",
+	{"a name in several namespaces", "pod/a --for create -n shop,default --timeout 5s",
+		"web pod/a; wait; sleep; failed",
 		"pod/a condition met\n",
 		"timed out waiting for the condition on pods/a in namespace shop: does not exist\n"},
 	{"all namespaces", "pods -A --for condition=Ready --timeout 5s",
@@ -139,14 +143,15 @@ var waitTests = []struct{ why, args, steps, out, err string }{
 			"timed out waiting for the condition on pods/c: does not exist\n"},
 	{"one reason of an object each", "pod/a --for condition=Ready --for jsonpath={.metadata.labels.app} --timeout 1s",
 		"unready pod/a; wait; sleep; failed", "",
-		"timed out waiting for the condition on pods/a: condition Ready is False; {.metadata.labels.app} has no value\n"},
+		"timed out waiting for the condition on pods/a: condition Ready is False; " +
+			"{.metadata.labels.app} has no value\n"},
 	{"nothing ever matches", "pods --for create --timeout 1s", "wait; sleep; failed", "",
 		"timed out waiting for the condition: no matching resources found\n"},
 	{"a week", "pod/a --for create --timeout=-1s", "wait; sleep; sleep; sleep; sleep; waits; web pod/a; met",
 		"pod/a condition met\n", ""},
 	{"at most ten lines, and how many more", "pods --for condition=Ready --timeout 1s",
-		"web pod/a; web pod/b; web pod/c; web pod/d; web pod/e; web pod/f; web pod/g; web pod/h; web pod/i; web pod/j; " +
-			"web pod/k; web pod/l; wait; sleep; failed", "",
+		"web pod/a; web pod/b; web pod/c; web pod/d; web pod/e; web pod/f; web pod/g; web pod/h; web pod/i; " +
+			"web pod/j; web pod/k; web pod/l; wait; sleep; failed", "",
 		"timed out waiting for the condition on pods/a: has no condition Ready\n...condition: 2 more are not met\n"},
 	{"a signal", "pod/a pod/b --for condition=Ready", "ready pod/a; unready pod/b; wait; waits; signal; failed", "",
 		"interrupted while waiting for the condition on pods/b: condition Ready is False\n"},
@@ -162,7 +167,7 @@ var waitTests = []struct{ why, args, steps, out, err string }{
 		"condition not met for pods/a: exists\n"},
 	{"once, and the server does not answer", "pod/a --for create --timeout 0",
 		"apply pods any *: hang; wait; waits; sleep; sleep; sleep; sleep; failed", "",
-		"pods.v1: trying again in ...: is not known yet\n"},
+		"...condition not met for pods/a: is not known yet\n"},
 
 	{"a type that is not served", "robot/a --for create", "wait; failed", "",
 		`the server serves no resource type "robot"` + "\n"},
@@ -170,13 +175,16 @@ var waitTests = []struct{ why, args, steps, out, err string }{
 		"wait; waits; serve; sleep; waits; web robot/a; sleep; met", "robot.example.com/a condition met\n",
 		"robot: not served yet: waiting\nrobots.v1.example.com: served now: watching\n"},
 	{"a category", "all --for create", "serve; web robot/a; wait; met", "robot.example.com/a condition met\n", ""},
-	{"may not", "pod/a --for create", "pods forbid all; wait; failed", "", "cannot watch pods.v1 in namespace \"default\": pods is forbidden..."},
+	{"may not", "pod/a --for create", "pods forbid all; wait; failed", "",
+		"cannot watch pods.v1 in namespace \"default\": pods is forbidden..."},
 	{"a condition that can't be checked", "pod/a --for jsonpath={.status}=a", "unready pod/a; wait; failed", "",
 		`invalid jsonpath "{.status}": must lead to a text...`},
 	{"a connection that fails is tried again, and says so", "pod/a --for condition=Ready",
-		"apply pods any 1-2: 503; ready pod/a; wait; sleep; met", "pod/a condition met\n", "pods.v1: trying again in ...again\n"},
+		"apply pods any 1-2: 503; ready pod/a; wait; sleep; met", "pod/a condition met\n",
+		"pods.v1: trying again in ...again\n"},
 	{"a closed connection is nothing to say", "pod/a --for condition=Ready",
-		"unready pod/a; wait; sleep; close watches; sleep; waits; ready pod/a; sleep; met", "pod/a condition met\n", ""},
+		"unready pod/a; wait; sleep; close watches; sleep; waits; ready pod/a; sleep; met", "pod/a condition met\n",
+		""},
 	{"within a gap", "pod/a --for condition=Ready",
 		"unready pod/a; wait; compact; close watches; ready pod/a; sleep; met", "pod/a condition met\n", "...again..."},
 }
@@ -325,16 +333,19 @@ func (w *waitRun) step(step string) {
 // TestWaitMistakes: each is found without a request.
 func TestWaitMistakes(t *testing.T) {
 	for _, tt := range []struct{ why, args, want string }{
-		{"a type is required", "--for ready", "missing resource type: name one, as in pods, or an object, as in pod/web-0"},
+		{"a type is required", "--for ready",
+			"missing resource type: name one, as in pods, or an object, as in pod/web-0"},
 		{"a condition is required", "pods", "missing --for: name a condition, such as ready, condition=Ready"},
 		{"kubectl does not know it either", "pods --for Ready",
 			"--for=Ready: must be condition=NAME[=STATUS], jsonpath={PATH}[=VALUE], create, delete or ready"},
 		{"each condition is checked", "pods --for ready --for jsonpath={.a", "--for=jsonpath={.a: must have "},
-		{"nothing meets both", "pod/a --for delete --for create", "--for=delete and other conditions exclude each other"},
+		{"nothing meets both", "pod/a --for delete --for create",
+			"--for=delete and other conditions exclude each other"},
 		{"as kubectl says it", "pod/a -A --for ready", "a resource cannot be retrieved by name across all namespaces"},
 		{"as kubectl says it", "pod a -l app=web --for ready", "name cannot be provided when a selector is specified"},
 		{"a name and all", "pod a --all --for ready", "--all and names exclude each other: omit one"},
-		{"a name of an unset variable", "pod/ --for ready", `invalid argument "pod/": must have a name after the slash`},
+		{"a name of an unset variable", "pod/ --for ready",
+			`invalid argument "pod/": must have a name after the slash`},
 		{"a selector", "pods -l a=( --for ready", "--selector=a=(: must be a label selector"},
 		{"a namespace of an unset variable", "pods --namespace= --for ready", "--namespace: must not be empty"},
 		{"an output of kubectl", "pods -o yaml --for ready", "--output=yaml: must be one of name, json"},

@@ -88,8 +88,8 @@ func (o *waitOptions) targets(s *session) (all []condition.Target) {
 
 // waitedEvents are the events of a wait. They are seen before they are yielded.
 type waitedEvents struct {
-	printedEvents
-	seen *seen
+	printedEvents // condition.Wait asks its Mux what is synced; none is printed
+	seen          *seen
 }
 
 func (w waitedEvents) Events(ctx context.Context) iter.Seq2[stream.Event, error] {

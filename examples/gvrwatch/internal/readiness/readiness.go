@@ -9,8 +9,8 @@ import (
 )
 
 // Problem returns why an object is not ready, such as "is not ready (available: 1/3)". It is empty if the object is
-// ready. An object that has no status and no rules of its own is ready, such as a ConfigMap. So is a Pod that has ended,
-// and a Job that runs. Problem does not change the object.
+// ready. An object that has no status and no rules of its own is ready, such as a ConfigMap. So is a Pod that has
+// ended, and a Job that runs. Problem does not change the object.
 func Problem(o *unstructured.Unstructured) (problem string) {
 	defer func() {
 		if recover() != nil { // kstatus trusts the types of some fields
