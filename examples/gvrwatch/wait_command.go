@@ -68,7 +68,7 @@ ready. Ready is what kstatus calls current: status.observedGeneration is that of
 condition says that the object is Reconciling, Stalled or not Ready, and the replicas of a workload are
 there. Objects without a status are ready. A Pod that has ended is, and a Job that runs.
 
-If a type is not served, the command fails; with --follow it waits for the type.
+If a type is not served, the command fails. With --follow it waits for the type, which must be the only one.
 
 TYPE is what it is for watch, also a pattern or a category. kubectl's --filename, --recursive and
 --local are not supported.`
@@ -176,7 +176,13 @@ func (o *waitOptions) check(args []string) (wanted, error) {
 	if err != nil {
 		return wanted{}, err
 	}
-	if slices.ContainsFunc(want.targets, func(t target) bool { return t.name != "" }) {
+	named := slices.ContainsFunc(want.targets, func(t target) bool { return t.name != "" })
+	if o.watch.what.follow && (len(want.targets)+len(want.patterns) > 1 || named && len(o.watch.conn.namespaces) > 1) {
+		// The condition would be met before each of them is known.
+		return wanted{}, errors.New("--follow: waits for one type and, with a name, in one namespace: " +
+			"run one command for each")
+	}
+	if named {
 		switch {
 		case o.watch.what.allNamespaces: // as kubectl says it
 			return wanted{}, errors.New("a resource cannot be retrieved by name across all namespaces")
