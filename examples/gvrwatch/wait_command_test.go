@@ -127,6 +127,10 @@ var waitTests = []struct{ why, args, steps, out, err string }{
 	{"it is only about the beginning", "pod/a --for condition=Ready --allow-none",
 		"unready pod/a; wait; waits; delete pod/a; waits; ready pod/a; met", "pod/a condition met\n", ""},
 
+	{"also after a gap", "pod/a --for condition=Ready --allow-none",
+		"unready pod/a; wait; waits; close watches; delete pod/a; compact; sleep; waits; ready pod/a; sleep; met",
+		"pod/a condition met\n", "...again..."},
+
 	{"another namespace", "pod/a --for create -n shop", "web pod/a; wait; waits; web pod/shop/a; met",
 		"pod/a condition met\n", ""},
 	{"a name in several namespaces", "pod/a --for create -n shop,default --timeout 5s",
@@ -145,6 +149,8 @@ var waitTests = []struct{ why, args, steps, out, err string }{
 		"unready pod/a; wait; sleep; failed", "",
 		"timed out waiting for the condition on pods/a: condition Ready is False; " +
 			"{.metadata.labels.app} has no value\n"},
+	{"one reason once", "pod/a --for create --for condition=Ready --timeout 1s", "wait; sleep; failed", "",
+		"timed out waiting for the condition on pods/a: does not exist\n"},
 	{"nothing ever matches", "pods --for create --timeout 1s", "wait; sleep; failed", "",
 		"timed out waiting for the condition: no matching resources found\n"},
 	{"a week", "pod/a --for create --timeout=-1s", "wait; sleep; sleep; sleep; sleep; waits; web pod/a; met",
@@ -192,7 +198,7 @@ var waitTests = []struct{ why, args, steps, out, err string }{
 		"unready pod/a; wait; sleep; close watches; sleep; waits; ready pod/a; sleep; met", "pod/a condition met\n",
 		""},
 	{"within a gap", "pod/a --for condition=Ready",
-		"unready pod/a; wait; compact; close watches; ready pod/a; sleep; met", "pod/a condition met\n", "...again..."},
+		"unready pod/a; wait; waits; close watches; ready pod/a; compact; sleep; met", "pod/a condition met\n", "...again..."},
 }
 
 func TestWait(t *testing.T) {
