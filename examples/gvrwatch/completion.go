@@ -33,7 +33,8 @@ func (o *watchOptions) complete(cmd *cobra.Command) {
 	fixed := func(values ...string) cobra.CompletionFunc { return cobra.FixedCompletions(values, noFiles) }
 	cmd.RegisterFlagCompletionFunc("color", fixed("auto", "always", "never"))
 	cmd.RegisterFlagCompletionFunc("for", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return []string{"condition=", "create", "delete", "jsonpath="}, noFiles | cobra.ShellCompDirectiveNoSpace
+		values := []string{"condition=", "create", "delete", "jsonpath=", "ready"}
+		return values, noFiles | cobra.ShellCompDirectiveNoSpace
 	})
 	cmd.RegisterFlagCompletionFunc("output",
 		func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {

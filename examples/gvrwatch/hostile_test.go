@@ -136,6 +136,12 @@ func TestEveryOutputIsEscaped(t *testing.T) {
 		status, lines int    // of stdout
 		stderr        string // part of it
 	}{
+		{"wait robots -A --for create", 0, 2, ""},
+		{"wait robots -A --for create -o name", 0, 2, ""},
+		{"wait robots -A --for create -o json", 0, 2, ""},
+		{"wait robots -A --for condition=Ready --timeout 100ms", 1, 0, "timed out waiting for the condition on robots/yes"},
+		{"wait robots -A --for ready --timeout 100ms", 1, 0, "is not ready (its status can't be read)"},
+		{"wait forbidden --for create", 1, 0, "cannot watch forbidden.v1.example.com"},
 		{"watch robots -A --until-synced", 0, 3, "synced"},
 		{"watch robots -A --until-synced -o wide", 0, 3, ""},
 		{"watch robots -A --until-synced -o name", 0, 2, ""},
@@ -175,7 +181,7 @@ func TestEveryOutputIsEscaped(t *testing.T) {
 		for i := range args {
 			args[i] = strings.ReplaceAll(args[i], "HOSTILE", hostile)
 		}
-		if args[0] == "watch" || args[0] == "resources" {
+		if args[0] != "checkpoint" {
 			args = append(args, "--server", url)
 		}
 		status, stdout, stderr := runTool(t, args...)

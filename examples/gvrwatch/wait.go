@@ -12,7 +12,7 @@ import (
 
 // wait prints events until --for is met.
 func (s *session) wait(ctx context.Context, events printedEvents, want wanted) error {
-	c, err := condition.Parse(s.opts.end.condition) // has been checked
+	c, err := parseCondition(s.opts.end.condition) // has been checked
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
-	"github.com/gvrwatch/gvrwatch/stream/condition"
 )
 
 // watchOptions are the flags of watch.
@@ -114,8 +113,7 @@ func (o *endFlags) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.allowMissing, "allow-missing", false,
 		"With --until-synced, exit with status 0 even if something was not seen.")
 	f.StringVar(&o.condition, "for", "",
-		"End when all objects meet a condition at the same time, as in kubectl wait: condition=Ready, delete, create "+
-			"or jsonpath={.status.phase}=Running. Named objects need not exist yet.")
+		"End when all objects meet a condition at the same time: "+conditionsHelp+". Named objects need not exist yet.")
 }
 
 func (o *watchOptions) checkEnd() error {
@@ -131,12 +129,11 @@ func (o *watchOptions) checkEnd() error {
 	case o.end.condition != "" && o.exec.command != "":
 		return errors.New("--for and --exec exclude each other: run the command after the wait")
 	}
-	_, err := condition.Parse(o.end.condition)
-	var bad *stream.OptionsError
-	if o.end.condition != "" && errors.As(err, &bad) {
-		return fmt.Errorf("--for=%s: %s", o.end.condition, bad.Problem)
+	if o.end.condition == "" {
+		return nil
 	}
-	return nil
+	_, err := parseCondition(o.end.condition)
+	return err
 }
 
 const watchLong = `Watch resources: first ADDED for each object that exists, then SYNCED, then the changes.

@@ -36,7 +36,8 @@
 //   - A target without a name is every object that the source delivers of its resource, in its namespace; of all
 //     resources or namespaces if that is empty. An object counts, too, if it is created during the wait, and at least
 //     one must exist. If none exists when the target is known for the first time, Wait returns [ErrNoObjects], whatever
-//     other targets do. For "delete" the condition is met then, and for "create" Wait goes on.
+//     other targets do, with one exception: if there is also a target for "create" with the same Resource and Namespace
+//     and without a name, Wait goes on until the first object is created. For "delete" the condition is met then.
 //   - Several targets may concern one object: it has to meet all their conditions. A target that is there twice counts
 //     once. The order of targets does not matter.
 //   - Wait keeps the uid of each object in memory for each of its targets, and its name while it does not meet the

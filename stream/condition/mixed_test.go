@@ -119,6 +119,13 @@ func TestMixedTargets(t *testing.T) {
 				"= condition: cannot wait for condition=Ready of widgets.example.com *: no objects exist"},
 		{"a namespace without objects", "door: create, hall/*: is-ready",
 			"ready door; start; = condition: cannot wait for is-ready of hall/*: no objects exist"},
+		{"create of all widgets waits for the first one", "widgets: create, widgets: condition=Ready",
+			"ready gadgets/shop/lock; start; = waits; unready door; = waits; ready door; = met"},
+		{"the first one is deleted before it meets the condition", "widgets: create, widgets: condition=Ready",
+			"start; unready door; = waits; delete door; = waits; ready window; = met"},
+		{"the first one, of all types", "*: create, *: is-ready", "start; = waits; ready gadgets/shop/lock; = met"},
+		{"create of another namespace is another target", "shop/*: create, hall/*: is-ready", "ready door; start; " +
+			"= condition: cannot wait for is-ready of hall/*: no objects exist"},
 		{"all of a type are gone later", "widgets: condition=Ready, gadgets/shop/lock: create",
 			"ready door; start; delete door; ready gadgets/shop/lock; = waits; ready window; = met"},
 

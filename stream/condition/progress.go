@@ -29,6 +29,8 @@ type progress struct {
 	objects map[id]*unmet // nil if the object meets the condition
 	notMet  int           // how many of the objects do not
 	known   bool          // everything has been synced once, and the target's resource
+
+	needsObjects bool // when it is known
 }
 
 // state is an event with an object. It is read once, for all targets.

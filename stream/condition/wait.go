@@ -124,7 +124,9 @@ type object struct {
 func newWaiter(targets []Target) *waiter {
 	w := &waiter{named: map[object][]*progress{}, gaps: map[string]bool{}, synced: map[schema.GroupResource]bool{}}
 	for _, t := range slices.SortedFunc(slices.Values(targets), Target.compare) {
+		first := Target{For: Condition{kind: exists}, Resource: t.Resource, Namespace: t.Namespace}
 		p := &progress{target: t, objects: map[id]*unmet{}}
+		p.needsObjects = t.needsObjects() && !slices.Contains(targets, first)
 		w.targets = append(w.targets, p)
 		if t.Name == "" {
 			w.wide = append(w.wide, p)
@@ -211,7 +213,7 @@ func (w *waiter) answer() (met bool, err error) {
 			met = false // a follow.Mux has not attached the resource yet
 			continue
 		}
-		if !p.known && len(p.objects) == 0 && p.target.needsObjects() {
+		if !p.known && len(p.objects) == 0 && p.needsObjects {
 			return false, fmt.Errorf("condition: cannot wait for %s of %s: %w", p.target.For, p.target, ErrNoObjects)
 		}
 		p.known = true
@@ -233,7 +235,8 @@ func (w *waiter) isSynced(t Target) bool {
 	return false
 }
 
-// needsObjects reports whether there has to be an object from the beginning.
+// needsObjects reports whether there has to be an object from the beginning, unless another target waits for the first
+// one.
 func (t Target) needsObjects() bool {
 	return t.Name == "" && t.For.kind != exists && t.For.kind != gone
 }
