@@ -52,7 +52,7 @@ func (o *watchOptions) session(
 	s := &session{opts: o, srv: srv, streams: streams}
 	cfg := srv.config
 	if o.serverColumns() {
-		cfg, s.columns = tables.Wrap(cfg, s.opts.end.condition != "")
+		cfg, s.columns = tables.Wrap(cfg, s.opts.end.condition != "" || o.live)
 	}
 	s.client, err = stream.NewClient(cfg, &stream.ClientOptions{DropManagedFields: !o.needsManagedFields()})
 	if err != nil {

@@ -32,6 +32,8 @@ type watchOptions struct {
 	exec  execFlags
 
 	screen *screen.Screen // what the streams write to
+	live   bool           // top: the terminal is redrawn in place
+	title  string         // of the live view
 }
 
 // startFlags say where a watch begins, and what it remembers.
@@ -193,14 +195,9 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 			if err != nil {
 				return err
 			}
-			for _, name := range []string{
-				"checkpoint", "for", "exec", "resource-version", "namespace", "category", "exclude", "candidates",
-			} {
-				f := cmd.Flags().Lookup(name)
-				list, isList := f.Value.(pflag.SliceValue)
-				if f.Changed && (f.Value.String() == "" || isList && len(list.GetSlice()) == 0) {
-					return fmt.Errorf("--%s: must not be empty", name) // as from an unset variable
-				}
+			if err := checkNotEmpty(cmd.Flags(), "checkpoint", "for", "exec", "resource-version", "namespace",
+				"category", "exclude", "candidates"); err != nil {
+				return err
 			}
 			if watch, _ := cmd.Flags().GetBool("watch"); !watch {
 				return errors.New("--watch=false: the command always watches: use kubectl get, or --until-synced")
@@ -223,6 +220,18 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 	o.exec.addFlags(f)
 	o.complete(cmd)
 	return cmd
+}
+
+// checkNotEmpty refuses flags that are given without a value, as from an unset variable.
+func checkNotEmpty(flags *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		f := flags.Lookup(name)
+		list, isList := f.Value.(pflag.SliceValue)
+		if f.Changed && (f.Value.String() == "" || isList && len(list.GetSlice()) == 0) {
+			return fmt.Errorf("--%s: must not be empty", name)
+		}
+	}
+	return nil
 }
 
 // Causes of a normal end.
@@ -291,6 +300,9 @@ func (o *watchOptions) watch(
 
 // consume prints and acks events until the run ends.
 func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (err error) {
+	if s.opts.live {
+		return s.look(ctx, merged, want)
+	}
 	p, err := s.newPrinter(want)
 	if err != nil {
 		return err

@@ -80,6 +80,17 @@ func (t *Tables) Row(ev stream.Event) (columns []metav1.TableColumnDefinition, c
 	return columns, cells, true
 }
 
+// Plain returns ev without what Row reads: its object is the one that the server sent. The events may share memory.
+func (t *Tables) Plain(ev stream.Event) stream.Event {
+	if t == nil || t.key == "" {
+		return ev
+	}
+	if i := bytes.Index(ev.JSON, []byte(`,"`+t.key+`":`)); i >= 0 { // the last member, see objects.write
+		ev.JSON = append(ev.JSON[:i:i], '}')
+	}
+	return ev
+}
+
 func (t *Tables) columns(text []byte) []metav1.TableColumnDefinition {
 	if last := t.last.Load(); last != nil && bytes.Equal(last.text, text) {
 		return last.columns
