@@ -101,7 +101,7 @@ func (s *session) look(ctx context.Context, merged *mux.Mux, want wanted) error 
 		return strings.TrimSuffix(statusLine(merged.Status(), counts)+"  "+held.last(), "  ")
 	})
 	live.Color = s.opts.screen.Out.HasColor()
-	print := func(ev stream.Event, written func()) error {
+	apply := func(ev stream.Event, written func()) error {
 		var columns []screen.Column
 		var cells []screen.Text
 		if ev.HasObject() {
@@ -125,7 +125,7 @@ func (s *session) look(ctx context.Context, merged *mux.Mux, want wanted) error 
 			done <- r
 			end(nil)
 		}()
-		for _, r.err = range (printedEvents{merged, print, 0, counts}).Events(ctx) {
+		for _, r.err = range (printedEvents{merged, apply, 0, counts}).Events(ctx) {
 		}
 	}()
 	held.hold()

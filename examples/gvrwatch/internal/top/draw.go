@@ -16,8 +16,8 @@ var styles = map[stream.Type]screen.Style{
 	stream.Added: screen.Green, stream.Modified: screen.Yellow, stream.Deleted: screen.Red,
 }
 
-// Draw draws what is to be seen now: a line with what is shown and in which order, the header, the rows, and the status.
-// A grid with few lines has only the first ones.
+// Draw draws what is to be seen now: a line with what is shown and in which order, the header, the rows, and the
+// status. A grid with few lines has only the first ones.
 func (v *View) Draw(g Grid) {
 	v.model.Advance()
 	columns, lines := g.Size()
@@ -69,7 +69,9 @@ func (v *View) drawList(g Grid, columns, lines int) {
 	titles := append([]screen.Column{{Title: churnTitle}}, v.model.columns...)
 	v.fit(shown, titles, columns, now)
 	header := func(i int) (string, Style) { return titles[i].Title, Style{Text: screen.Bold} }
-	v.drawLine(g, 1, columns, Style{Text: screen.Bold}, titles, header)
+	if lines > 2 {
+		v.drawLine(g, 1, columns, Style{Text: screen.Bold}, titles, header)
+	}
 	for n := range v.page {
 		if 2+n >= lines-1 {
 			break

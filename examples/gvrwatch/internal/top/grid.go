@@ -34,8 +34,8 @@ func text(g Grid, column, line, width int, escaped string, style Style) {
 	}
 }
 
-// character returns how many bytes the first character of a text has with the marks that combine with it, and its width.
-// A mark without a character before it stands alone in a cell.
+// character returns how many bytes the first character of a text has with the marks that combine with it, and its
+// width. A mark without a character before it stands alone in a cell.
 func character(s string) (bytes, width int) {
 	for i, r := range s {
 		n := screen.RuneWidth(r)

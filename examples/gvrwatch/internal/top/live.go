@@ -140,8 +140,8 @@ func newCells(s tcell.Screen, color bool) cells { return cells{s, color && s.Col
 // Size is for Grid.
 func (c cells) Size() (columns, rows int) { return c.screen.Size() }
 
-// Put is for Grid. A character whose width is another one for the library is replaced: what follows it in the line would
-// be in other cells than we think.
+// Put is for Grid. A character whose width is another one for the library is replaced: what follows it in the line
+// would be in other cells than we think.
 func (c cells) Put(column, row int, character string, width int, style Style) {
 	look := c.style(style)
 	if _, n := c.screen.Put(column, row, character, look); n == width || n == 0 {
@@ -177,8 +177,8 @@ func (c cells) style(s Style) tcell.Style {
 // families are the terminals whose sequences are those of ECMA-48 and xterm, which the library writes.
 var families = []string{
 	"xterm", "screen", "tmux", "vt", "linux", "rxvt", "ansi", "alacritty", "foot", "kitty", "konsole", "gnome", "vte",
-	"st", "stterm", "wezterm", "ghostty", "contour", "cygwin", "mintty", "iterm", "iterm2", "putty", "eterm", "mlterm",
-	"rio", "wsvt", "cons", "pcvt", "dtterm", "aixterm", "terminator", "nsterm", "ms-terminal", "fbterm", "teraterm", "sun",
+	"st", "stterm", "wezterm", "ghostty", "contour", "cygwin", "mintty", "iterm", "putty", "eterm", "mlterm", "rio",
+	"dtterm", "aixterm", "terminator", "nsterm", "ms-terminal", "fbterm", "teraterm", "sun",
 }
 
 // CheckTerm returns an error if a terminal with this value of TERM is none that Live can draw on.
@@ -187,7 +187,7 @@ func CheckTerm(term string) error {
 	if i := strings.IndexAny(family, "-+."); i > 0 && !slices.Contains(families, family) {
 		family = family[:i]
 	}
-	if slices.Contains(families, strings.TrimRight(family, "0123456789")) || slices.Contains(families, family) {
+	if slices.Contains(families, strings.TrimRight(family, "0123456789")) { // vt100
 		return nil
 	}
 	return fmt.Errorf("TERM=%q is no terminal that can be drawn on: set TERM=xterm-256color if it is like xterm", term)
