@@ -23,7 +23,7 @@ const topLong = `Show resources in the terminal: one line an object, redrawn in 
 TYPE, names and selectors are those of watch. The columns are the server's, after CHURN/MIN: how often
 the object has changed in the last minute. What has changed is highlighted for some seconds, and a
 deleted object keeps its line for some. The first line says in which order the lines are, the last
-one how many types are synced, how many events arrive, and what the watch reports.
+one how many types are synced and how many events arrive, and the one above it what the watch reports.
 
 Keys:
   arrows, PgUp, PgDn, Home, End   move
@@ -97,9 +97,8 @@ func (s *session) look(ctx context.Context, merged *mux.Mux, want wanted) error 
 		return errors.New("top holds what is meant for stderr") // it has set that
 	}
 	table, counts := newEventTable(s.printing(want)), &counts{}
-	live := top.NewLive(s.opts.title, func() string {
-		return strings.TrimSuffix(statusLine(merged.Status(), counts)+"  "+held.last(), "  ")
-	})
+	status := func() string { return statusLine(merged.Status(), counts) }
+	live := top.NewLive(s.opts.title, status, held.last)
 	live.Color = s.opts.screen.Out.HasColor()
 	apply := func(ev stream.Event, written func()) error {
 		var columns []screen.Column

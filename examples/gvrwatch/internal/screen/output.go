@@ -56,8 +56,8 @@ func (o *Output) Err() error {
 	return o.to.err
 }
 
-// IsTerminal reports whether the output is a terminal that interprets escape sequences.
-func (o *Output) IsTerminal() bool { return o.to.sequences }
+// IsTerminal reports whether the output is a terminal.
+func (o *Output) IsTerminal() bool { return o.to.size != nil }
 
 // HasColor reports whether styles are used.
 func (o *Output) HasColor() bool { return o.to.color }

@@ -16,22 +16,31 @@ var styles = map[stream.Type]screen.Style{
 	stream.Added: screen.Green, stream.Modified: screen.Yellow, stream.Deleted: screen.Red,
 }
 
-// Draw draws what is to be seen now: a line with what is shown and in which order, the header, the rows, and the
-// status. A grid with few lines has only the first ones.
+// Draw draws what is to be seen now: a line with what is shown and in which order, the header, the rows, the message,
+// and the status. A grid with one line has only the first one.
 func (v *View) Draw(g Grid) {
 	v.model.Advance()
 	columns, lines := g.Size()
 	if columns <= 0 || lines <= 0 {
 		return
 	}
+	last := func(of func() string, style screen.Style) {
+		if of == nil || lines < 2 {
+			return
+		}
+		if escaped := string(screen.AppendEscaped(nil, shorten(of()), "")); escaped != "" {
+			lines--
+			text(g, 0, lines, columns, screen.Cut(escaped, columns, true), Style{Text: style})
+		}
+	}
+	last(v.Status, screen.Dim)
+	if lines > 4 {
+		last(v.Message, screen.Yellow)
+	}
 	if v.detail != nil {
 		v.drawDetail(g, columns, lines)
 	} else {
 		v.drawList(g, columns, lines)
-	}
-	if status := v.Status; status != nil && lines > 1 {
-		escaped := string(screen.AppendEscaped(nil, shorten(status()), ""))
-		text(g, 0, lines-1, columns, screen.Cut(escaped, columns, true), Style{Text: screen.Dim})
 	}
 }
 
@@ -47,6 +56,7 @@ func (v *View) title(g Grid, columns int, left, keys string) {
 // churnTitle is the title of the first column. Deleted objects have a word there that says so.
 const churnTitle, deletedText = "CHURN/MIN", "deleted"
 
+// drawList draws the rows, in the first lines of the grid.
 func (v *View) drawList(g Grid, columns, lines int) {
 	rows := v.model.visible()
 	left := string(screen.AppendEscaped(nil, shorten(v.Title), ""))
@@ -61,7 +71,7 @@ func (v *View) drawList(g Grid, columns, lines int) {
 		left += fmt.Sprintf("  %d of %d", len(rows), len(v.model.rows))
 	}
 	v.title(g, columns, strings.TrimSpace(left), "/ filter  s sort  Enter changes  q quit")
-	v.page = max(1, lines-3)
+	v.page = max(1, lines-2)
 	v.cursor.index = v.indexOf(rows)
 	v.scroll(len(rows))
 	shown := rows[v.cursor.offset:min(len(rows), v.cursor.offset+v.page)]
@@ -69,11 +79,11 @@ func (v *View) drawList(g Grid, columns, lines int) {
 	titles := append([]screen.Column{{Title: churnTitle}}, v.model.columns...)
 	v.fit(shown, titles, columns, now)
 	header := func(i int) (string, Style) { return titles[i].Title, Style{Text: screen.Bold} }
-	if lines > 2 {
+	if lines > 1 {
 		v.drawLine(g, 1, columns, Style{Text: screen.Bold}, titles, header)
 	}
 	for n := range v.page {
-		if 2+n >= lines-1 {
+		if 2+n >= lines {
 			break
 		}
 		if n >= len(shown) {
@@ -167,10 +177,10 @@ func (v *View) drawDetail(g Grid, columns, lines int) {
 		all = [][]screen.Text{{{Text: fmt.Sprintf("no change has been seen; they are kept of the %d objects that "+
 			"changed last", mostObjects), Style: screen.Dim}}}
 	}
-	v.page = max(1, lines-2)
+	v.page = max(1, lines-1)
 	d.offset = max(0, min(d.offset, len(all)-v.page))
 	for n := range v.page {
-		if 1+n >= lines-1 {
+		if 1+n >= lines {
 			break
 		}
 		text(g, 0, 1+n, columns, "", Style{})

@@ -122,6 +122,20 @@ func TestDrawing(t *testing.T) {
 	})
 }
 
+// TestMessage: a message has a line of its own, of which the beginning and the end are seen.
+func TestMessage(t *testing.T) {
+	v := NewView(NewModel())
+	message := ""
+	v.Status, v.Message = func() string { return "status" }, func() string { return message }
+	lines, _ := draw(t, v, 40, 6)
+	want(t, "no message", lines[4:], "", "status")
+	message = "robots: trying again in 1s: a long text: connection refused"
+	lines, _ = draw(t, v, 40, 6)
+	want(t, "a message", lines[4:], "robots: trying again… connection refused", "status")
+	lines, _ = draw(t, v, 40, 4)
+	want(t, "no room for it", lines[2:], "", "status")
+}
+
 // TestOtherColumns: when the columns of a type change, rows keep the cells of titles that remain.
 func TestOtherColumns(t *testing.T) {
 	m := NewModel()
@@ -140,6 +154,7 @@ func TestOtherColumns(t *testing.T) {
 func TestKeys(t *testing.T) {
 	m := NewModel()
 	v := NewView(m)
+	v.Status = func() string { return "status" }
 	for i := range 30 {
 		object{name: fmt.Sprintf("robot-%02d", i), job: "drill"}.apply(m, stream.Added)
 	}
@@ -220,6 +235,7 @@ func TestKeys(t *testing.T) {
 func TestCursorStaysOnItsObject(t *testing.T) {
 	m := NewModel()
 	v := NewView(m)
+	v.Status = func() string { return "status" }
 	for i := range 30 {
 		object{name: fmt.Sprintf("robot-%02d", i)}.apply(m, stream.Added)
 	}
@@ -250,6 +266,7 @@ func TestCursorStaysOnItsObject(t *testing.T) {
 func TestManyChangesScroll(t *testing.T) {
 	m := NewModel()
 	v := NewView(m)
+	v.Status = func() string { return "status" }
 	synced(m)
 	for i := range mostChanges {
 		object{name: "a", job: fmt.Sprint("job", i)}.apply(m, stream.Modified)
@@ -290,7 +307,7 @@ func TestEverySizeAndText(t *testing.T) {
 	any := func() string { return texts[random.IntN(len(texts))] + texts[random.IntN(len(texts))] }
 	m := NewModel()
 	v := NewView(m)
-	v.Title, v.Status = any(), any
+	v.Title, v.Status, v.Message = any(), any, any
 	keys := []Key{Up, Down, PageUp, PageDown, Home, End, Enter, Escape, Backspace}
 	for n := range 1500 {
 		o := object{name: any(), namespace: any(), job: any(), manager: any(), wrote: n}

@@ -25,12 +25,12 @@ type Live struct {
 	changed bool // since the last drawing
 }
 
-// NewLive returns a Live without objects. Title says what is watched; status, which is called some times per second, is
-// the last line.
-func NewLive(title string, status func() string) *Live {
+// NewLive returns a Live without objects. Title says what is watched. Status and message, which are called some times
+// per second, are the last lines, as of a View.
+func NewLive(title string, status, message func() string) *Live {
 	m := NewModel()
 	v := NewView(m)
-	v.Title, v.Status = title, status
+	v.Title, v.Status, v.Message = title, status, message
 	return &Live{model: m, view: v}
 }
 

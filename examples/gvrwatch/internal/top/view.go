@@ -10,8 +10,9 @@ import (
 
 // View is what a user sees of a Model. It is not for concurrent use.
 type View struct {
-	Title  string        // what is watched
-	Status func() string // the last line; nil means empty
+	Title   string        // what is watched
+	Status  func() string // the last line; nil means empty
+	Message func() string // the line above it, which is for the rows while it is empty; nil means empty
 
 	model  *Model
 	typing bool // of the filter
