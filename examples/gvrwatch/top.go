@@ -84,7 +84,10 @@ func (o *watchOptions) top(
 	}
 	held := &heldMessages{to: streams.ErrOut}
 	streams.ErrOut = held
-	o.title = strings.Join(args, " ")
+	o.title = strings.Join(append(args, want.categories...), " ")
+	if o.what.all {
+		o.title = "--all"
+	}
 	err := o.watch(ctx, streams, want, nil)
 	held.release(err != nil)
 	return err

@@ -119,7 +119,10 @@ func (l *Live) press(ev *tcell.EventKey) (leave bool) {
 	if k, ok := keys[ev.Key()]; ok {
 		return l.view.Press(k)
 	}
-	if ev.Key() == tcell.KeyRune && ev.Modifiers()&(tcell.ModCtrl|tcell.ModAlt|tcell.ModMeta) == 0 {
+	if ev.Key() == tcell.KeyRune && ev.Modifiers()&(tcell.ModCtrl|tcell.ModMeta) == 0 {
+		if ev.Modifiers()&tcell.ModAlt != 0 { // a terminal sends Escape and a character for it, and so does a quick user
+			l.view.Press(Escape)
+		}
 		for _, r := range ev.Str() {
 			if l.view.Type(r) {
 				return true
