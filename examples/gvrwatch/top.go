@@ -90,6 +90,10 @@ func (o *watchOptions) top(
 	}
 	err := o.watch(ctx, streams, want, nil)
 	held.release(err != nil)
+	var panicked *stream.PanicError
+	if errors.As(err, &panicked) {
+		fmt.Fprintf(held, "%s", panicked.Stack)
+	}
 	return err
 }
 
@@ -115,34 +119,23 @@ func (s *session) look(ctx context.Context, merged *mux.Mux, want wanted) error 
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	type result struct {
-		err      error
-		panicked any
-	}
-	done := make(chan result, 1)
+	done := make(chan error, 1)
 	go func() {
-		var r result
-		defer func() {
-			r.panicked = recover() // it must not end the program before the terminal is restored
-			done <- r
-			end(nil)
-		}()
-		for _, r.err = range (printedEvents{merged, apply, 0, counts}).Events(ctx) {
-		}
+		done <- top.Protect(func() (err error) {
+			for _, err = range (printedEvents{merged, apply, 0, counts}).Events(ctx) {
+			}
+			return err
+		})
+		end(nil)
 	}()
 	held.hold()
 	err := live.Run(ctx)
 	end(errLeft)
-	r := <-done
-	switch {
-	case r.panicked != nil:
-		panic(r.panicked)
-	case err != nil:
-		return err
-	case errors.Is(r.err, errLeft):
-		return nil
+	watched := <-done
+	if err == nil && !errors.Is(watched, errLeft) {
+		err = watched
 	}
-	return r.err
+	return err
 }
 
 // errLeft is the cause of the end of a watch that the user has left.

@@ -309,7 +309,7 @@ func TestEverySizeAndText(t *testing.T) {
 	v := NewView(m)
 	v.Title, v.Status, v.Message = any(), any, any
 	keys := []Key{Up, Down, PageUp, PageDown, Home, End, Enter, Escape, Backspace}
-	for n := range 1500 {
+	for n := range 300 {
 		o := object{name: any(), namespace: any(), job: any(), manager: any(), wrote: n}
 		titled := []screen.Column{{Title: any(), Name: true}, {Title: any()}, {Title: "AGE"}}[:random.IntN(4)]
 		kind := []stream.Type{stream.Added, stream.Modified, stream.Deleted, stream.Synced}[random.IntN(4)]

@@ -2,7 +2,9 @@ package top
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -47,8 +49,11 @@ const (
 	betweenKeys     = 30 * time.Millisecond // drawings because of keys
 )
 
+// ErrStuck is the error of a terminal that does not take what is drawn when the context has ended.
+var ErrStuck = errors.New("the terminal does not take what is drawn")
+
 // Run draws on the terminal of the process until the user leaves or ctx ends; both are no error. The terminal is
-// restored when Run returns or panics.
+// restored when Run returns, unless the error is ErrStuck. A panic is a *stream.PanicError.
 func (l *Live) Run(ctx context.Context) error {
 	s, err := tcell.NewScreen(tcell.OptNegotiation(false), tcell.OptSanitizeContent(true))
 	if err == nil {
@@ -58,53 +63,91 @@ func (l *Live) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the terminal can't be used: %w", err)
 	}
-	defer s.Fini()
 	return l.run(ctx, s)
 }
 
 func (l *Live) run(ctx context.Context, s tcell.Screen) error {
+	const grace = time.Second
+	done := make(chan error, 1)
+	go func() {
+		err := Protect(func() error { return l.loop(ctx, s) })
+		s.Fini()
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(grace):
+		return ErrStuck
+	}
+}
+
+// Protect calls f. A panic is a *stream.PanicError: it must not end the program before the terminal is restored.
+func Protect(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &stream.PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// loop draws and obeys keys. While it draws on the terminal, which may take time, the Live is not locked.
+func (l *Live) loop(ctx context.Context, s tcell.Screen) error {
 	s.RegisterRuneFallback('…', "~") // in a locale without them
 	s.RegisterRuneFallback('→', ">")
 	g := newCells(s, l.Color)
 	tick := time.NewTicker(betweenDrawings)
 	defer tick.Stop()
-	var drawn time.Time
-	draw := func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.changed, drawn = false, time.Now()
-		l.view.Draw(g)
-		s.Show()
-	}
-	draw()
+	drawn := l.draw(g)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			l.mu.Lock()
-			due := l.changed || time.Since(drawn) >= time.Second // ages
-			l.mu.Unlock()
-			if due {
-				draw()
+			if l.due(drawn) {
+				drawn = l.draw(g)
 			}
 		case ev := <-s.EventQ():
 			switch ev := ev.(type) {
 			case *tcell.EventError:
 				return fmt.Errorf("the terminal can't be read: %w", ev)
 			case *tcell.EventResize:
-				draw()
+				drawn = l.draw(g)
 				s.Sync()
 			case *tcell.EventKey:
 				if l.press(ev) {
 					return nil
 				}
 				if len(s.EventQ()) == 0 || time.Since(drawn) >= betweenKeys {
-					draw()
+					drawn = l.draw(g)
 				}
 			}
 		}
 	}
+}
+
+// due reports whether something has changed since the last drawing, or ages have.
+func (l *Live) due(drawn time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed || time.Since(drawn) >= time.Second
+}
+
+func (l *Live) draw(g cells) (at time.Time) {
+	func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.changed = false
+		l.view.Draw(g)
+	}()
+	g.screen.Show()
+	return time.Now()
 }
 
 var keys = map[tcell.Key]Key{
@@ -163,9 +206,9 @@ var colors = map[screen.Style]color.Color{
 func (c cells) style(s Style) tcell.Style {
 	look := tcell.StyleDefault.Reverse(s.Selected)
 	switch {
-	case s.Text == screen.Bold, s.Changed:
+	case s.Text == screen.Bold, s.Changed, s.Text == screen.Green && !c.color:
 		look = look.Bold(true)
-	case s.Text == screen.Dim:
+	case s.Text == screen.Dim, s.Text == screen.Red && !c.color:
 		look = look.Dim(true)
 	}
 	if !c.color {

@@ -253,9 +253,9 @@ func TestChangesAreBounded(t *testing.T) {
 	}
 	large, long := object{name: "large"}, object{name: "long"}
 	for i := range mostChanges * 2 {
-		large.job = strings.Repeat(fmt.Sprint(i%10), 64<<10)
+		large.job = strings.Repeat(fmt.Sprint(i%10), 16<<10)
 		large.apply(m, stream.Modified)
-		long.job = strings.Repeat("x", 64<<10) + fmt.Sprint("-", i)
+		long.job = strings.Repeat("x", 16<<10) + fmt.Sprint("-", i)
 		long.apply(m, stream.Modified)
 	}
 	of := func(o object) *changesOf { return m.history.objects[keyOf(o.event(""))].Value.(*changesOf) }
