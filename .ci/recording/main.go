@@ -129,7 +129,7 @@ const (
 	cellWidth, cellHeight = 8.4, 18.0
 	margin                = 14.0
 	style                 = `text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#d0d7de;white-space:pre}` +
-		`.b{font-weight:bold}.d{fill:#8b949e}.r{fill:#ff7b72}.g{fill:#7ee787}.y{fill:#e3b341}.m{fill:#d2a8ff}`
+		`.b{font-weight:bold}.d{fill:#8b949e}.r{fill:#ff7b72}.g{fill:#7ee787}.y{fill:#e3b341}.m{fill:#d2a8ff}.v{text-decoration:underline}`
 )
 
 // draw returns the frames as an SVG, which repeats.
@@ -181,8 +181,8 @@ func spans(line string) string {
 	return b.String()
 }
 
-// classes are those of SGR codes: bold, dim and the colors of the tool.
-var classes = map[string]string{"1": "b", "2": "d", "31": "r", "32": "g", "33": "y", "35": "m"}
+// classes are those of SGR codes: bold, dim, reverse, which is shown as an underline, and the colors of the tool.
+var classes = map[string]string{"1": "b", "2": "d", "7": "v", "31": "r", "32": "g", "33": "y", "35": "m"}
 
 func apply(styles map[string]bool, code string) {
 	switch code {
@@ -204,7 +204,7 @@ func apply(styles map[string]bool, code string) {
 
 func writeSpan(b *strings.Builder, text string, styles map[string]bool) {
 	var names []string
-	for _, class := range []string{"b", "d", "r", "g", "y", "m"} {
+	for _, class := range []string{"b", "d", "v", "r", "g", "y", "m"} {
 		if styles[class] {
 			names = append(names, class)
 		}

@@ -120,7 +120,7 @@ func newRoot(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Comm
 	}
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
-	root.AddCommand(newResources(streams), newWatch(streams, out), newWait(streams), newReplay(streams, out),
-		newTimeline(streams), newCheckpoint(streams), newVersion(streams))
+	root.AddCommand(newResources(streams), newWatch(streams, out), newTop(streams, out), newWait(streams),
+		newReplay(streams, out), newTimeline(streams), newCheckpoint(streams), newVersion(streams))
 	return root
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/difftext"
 	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
 	"github.com/gvrwatch/gvrwatch/examples/internal/changes"
 	"github.com/gvrwatch/gvrwatch/stream"
@@ -19,9 +20,6 @@ type diffPrinter struct {
 	printing printing
 	differ   *changes.Differ
 }
-
-// mostOfValue is how wide a value is where there is room.
-const mostOfValue = 80
 
 func newDiffPrinter(p printing) *diffPrinter { return &diffPrinter{p, changes.NewDiffer()} }
 
@@ -52,13 +50,13 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 	case ev.Type == stream.Modified && len(change.Fields) == 0:
 		add(screen.Dim, "  no change but its resourceVersion")
 	}
-	by := screen.Text{Style: screen.Dim, Most: mostOfValue}
+	by := screen.Text{Style: screen.Dim, Most: difftext.MostOfValue}
 	if len(change.By) > 0 {
 		by.Text = "  by " + strings.Join(change.By, ", ")
 	}
 	out, fields := p.printing.streams.Out, change.Fields
 	if len(fields) == 1 {
-		oneLine := append(append(slices.Clone(line), screen.Text{Text: "  "}), fieldTexts(fields[0])...)
+		oneLine := append(append(slices.Clone(line), screen.Text{Text: "  "}), difftext.Of(fields[0])...)
 		if oneLine = append(oneLine, by); screen.Fits(out, oneLine...) {
 			line, by, fields = oneLine, screen.Text{}, nil
 		}
@@ -67,10 +65,9 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 		return err
 	}
 	for _, f := range fields {
-		texts := append([]screen.Text{{Text: "          "}}, fieldTexts(f)...)
+		texts := append([]screen.Text{{Text: "          "}}, difftext.Of(f)...)
 		if !screen.Fits(out, texts...) {
-			f.Old, f.New = withoutCommon(f.Old, f.New)
-			texts = append(texts[:1], fieldTexts(f)...)
+			texts = append(texts[:1], difftext.Of(difftext.Shorten(f))...)
 		}
 		if err := screen.WriteLine(out, texts...); err != nil {
 			return err
@@ -78,42 +75,4 @@ func (p *diffPrinter) print(ev stream.Event, written func()) error {
 	}
 	written()
 	return nil
-}
-
-// withoutCommon replaces what two values begin or end with by an ellipsis, except for a few characters.
-func withoutCommon(old, now string) (shorterOld, shorterNew string) {
-	const context = 8
-	a, b := []rune(old), []rune(now)
-	begin, end := 0, 0
-	for begin < min(len(a), len(b)) && a[begin] == b[begin] {
-		begin++
-	}
-	for end < min(len(a), len(b))-begin && a[len(a)-1-end] == b[len(b)-1-end] {
-		end++
-	}
-	shorter := func(r []rune) string {
-		before, after := "", ""
-		if end > context+1 {
-			r, after = r[:len(r)-end+context], "…"
-		}
-		if begin > context+1 {
-			r, before = r[begin-context:], "…"
-		}
-		return before + string(r) + after
-	}
-	return shorter(a), shorter(b)
-}
-
-// fieldTexts returns "PATH: OLD → NEW", "PATH: NEW" with a plus, or "PATH: OLD" with a minus.
-func fieldTexts(f changes.Field) []screen.Text {
-	path, colon := screen.Text{Text: f.Path, Most: mostOfValue}, screen.Text{Text: ": "}
-	old := screen.Text{Text: f.Old, Style: screen.Red, Most: mostOfValue}
-	now := screen.Text{Text: f.New, Style: screen.Green, Most: mostOfValue}
-	switch {
-	case f.Old == "":
-		return []screen.Text{{Text: "+ ", Style: screen.Green}, path, colon, now}
-	case f.New == "":
-		return []screen.Text{{Text: "- ", Style: screen.Red}, path, colon, old}
-	}
-	return []screen.Text{path, colon, old, {Text: " → "}, now}
 }

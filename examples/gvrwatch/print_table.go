@@ -36,9 +36,16 @@ func (t *eventTable) flush() error { return t.out.Flush() }
 const unknown = "<unknown>"
 
 func (t *eventTable) print(ev stream.Event, written func()) error {
+	titles, texts := t.cells(ev)
+	if err := t.out.Columns(titles...); err != nil {
+		return err
+	}
+	return t.out.Row(written, texts...)
+}
+
+// cells returns the row of an event.
+func (t *eventTable) cells(ev stream.Event) (titles []screen.Column, texts []screen.Text) {
 	columns, cells := t.row(ev)
-	var titles []screen.Column
-	var texts []screen.Text
 	add := func(title, text string) {
 		titles, texts = append(titles, screen.Column{Title: title}), append(texts, screen.Text{Text: text})
 	}
@@ -73,10 +80,7 @@ func (t *eventTable) print(ev stream.Event, written func()) error {
 		titles[i].Name = c.Title == "NAME" || isEvent && c.Title == "OBJECT"
 		titles[i].Long = isEvent && c.Title == "MESSAGE" // which says what has happened
 	}
-	if err := t.out.Columns(titles...); err != nil {
-		return err
-	}
-	return t.out.Row(written, texts...)
+	return titles, texts
 }
 
 // timeFormat is the format of --timestamps in tables.

@@ -54,7 +54,7 @@ func (o *watchOptions) session(
 	s := &session{opts: o, srv: srv, streams: streams}
 	cfg := srv.config
 	if o.serverColumns() {
-		whole := o.end.condition != "" || o.filter.needsContent() || o.record.file != ""
+		whole := o.end.condition != "" || o.filter.needsContent() || o.record.file != "" || o.live
 		cfg, s.columns = tables.Wrap(cfg, whole)
 	}
 	drop := !o.print.needsManagedFields() && o.record.file == ""

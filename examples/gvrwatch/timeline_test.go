@@ -78,10 +78,10 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// terminal is a writer that says it is one.
-type terminal struct{ bytes.Buffer }
+// fakeTerminal is a writer that says it is one.
+type fakeTerminal struct{ bytes.Buffer }
 
-func (*terminal) Size() (columns, rows int) { return 80, 24 }
+func (*fakeTerminal) Size() (columns, rows int) { return 80, 24 }
 
 func TestTimelineRefuses(t *testing.T) {
 	path, dir := recorded(t), t.TempDir()
@@ -121,7 +121,7 @@ func TestTimelineRefuses(t *testing.T) {
 		{"a folder", []string{path, "-o", dir}, statusError, "is a directory"},
 		{"a terminal", []string{path, "-o", "-"}, statusError, "stdout is a terminal"},
 	} {
-		out := &terminal{}
+		out := &fakeTerminal{}
 		status, stderr := runToolTo(t, out, append([]string{"timeline"}, c.args...)...)
 		if status != c.status || !strings.Contains(stderr, c.want) || out.Len() > 0 {
 			t.Errorf("%s: status %d, stdout %q, stderr %s", c.why, status, &out.Buffer, stderr)

@@ -173,9 +173,9 @@ func (w waitResult) line(t condition.Target, reason string) string {
 
 // events returns those of a Mux. None is printed.
 func (s *seen) events(merged *mux.Mux) printedEvents {
-	print := func(_ stream.Event, written func()) error {
-		written()
-		return nil
+	drop := func(_ stream.Event, ack func()) (bool, error) {
+		ack()
+		return false, nil
 	}
-	return printedEvents{merged, print, 0, &counts{}}
+	return printedEvents{merged, drop, 0, &counts{}}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -70,7 +71,7 @@ func (s *seen) observe(ev *stream.Event) error {
 		resource: ev.Resource.GroupResource(), namespace: namespace, name: name, line: strings.Clone(nameWithKind(*ev)),
 	}
 	if s.options.output == "json" {
-		o.json = bytes.Clone(newEventDocument(*ev, printFlags{}, false).Object)
+		o.json = bytes.Clone(newEventDocument(*ev, time.Now(), printFlags{}, false).Object)
 	}
 	s.objects[key] = o
 	if !s.options.needsContent() {

@@ -32,6 +32,8 @@ type watchOptions struct {
 	exec   execFlags
 
 	screen *screen.Screen // what the streams write to
+	live   bool           // top: the terminal is redrawn in place
+	title  string         // of the live view
 }
 
 // startFlags say where a watch begins, and what it remembers.
@@ -191,15 +193,9 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 			if err != nil {
 				return err
 			}
-			for _, name := range []string{
-				"checkpoint", "for", "exec", "resource-version", "namespace", "category", "exclude", "candidates",
-				"record", "types", "changed", "ignore",
-			} {
-				f := cmd.Flags().Lookup(name)
-				list, isList := f.Value.(pflag.SliceValue)
-				if f.Changed && (f.Value.String() == "" || isList && len(list.GetSlice()) == 0) {
-					return fmt.Errorf("--%s: must not be empty", name) // as from an unset variable
-				}
+			if err := checkNotEmpty(cmd.Flags(), "checkpoint", "for", "exec", "resource-version", "namespace",
+				"category", "exclude", "candidates", "record", "types", "changed", "ignore"); err != nil {
+				return err
 			}
 			if watch, _ := cmd.Flags().GetBool("watch"); !watch {
 				return errors.New("--watch=false: the command always watches: use kubectl get, or --until-synced")
@@ -224,6 +220,18 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 	o.exec.addFlags(f)
 	o.complete(cmd)
 	return cmd
+}
+
+// checkNotEmpty refuses flags that are given without a value, as from an unset variable.
+func checkNotEmpty(flags *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		f := flags.Lookup(name)
+		list, isList := f.Value.(pflag.SliceValue)
+		if f.Changed && (f.Value.String() == "" || isList && len(list.GetSlice()) == 0) {
+			return fmt.Errorf("--%s: must not be empty", name)
+		}
+	}
+	return nil
 }
 
 // Causes of a normal end.
@@ -292,6 +300,9 @@ func (o *watchOptions) watch(
 
 // consume prints and acks events until the run ends.
 func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (err error) {
+	if s.opts.live {
+		return s.look(ctx, merged, want)
+	}
 	p, err := s.newPrinter(want)
 	if err != nil {
 		return err
@@ -315,7 +326,7 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, d.end()) }()
-	printed := printedEvents{merged, d, s.opts.end.limit, &counts{}}
+	printed := printedEvents{merged, d.deliver, s.opts.end.limit, &counts{}}
 	if s.opts.print.status {
 		hide := s.opts.screen.ShowStatus(func() string { return statusLine(merged.Status(), printed.counts) })
 		defer hide()
@@ -339,8 +350,9 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 // written.
 type printedEvents struct {
 	*mux.Mux // condition.Wait asks it what is synced
-	delivery *delivery
-	limit    int // ends with errLimit after so many objects; 0 means never
+	// deliver reports whether an event was printed. It calls ack when all is done with it.
+	deliver func(ev stream.Event, ack func()) (printed bool, err error)
+	limit   int // ends with errLimit after so many objects; 0 means never
 
 	counts *counts
 }
@@ -358,7 +370,7 @@ func (p printedEvents) Events(ctx context.Context) iter.Seq2[stream.Event, error
 				p.counts.add(ev)
 				acked := ev
 				acked.Object, acked.JSON = nil, nil // what has been printed need not wait in memory for its ack
-				printed, err = p.delivery.deliver(ev, acked.Ack)
+				printed, err = p.deliver(ev, acked.Ack)
 			}
 			if err != nil {
 				yield(stream.Event{}, err)

@@ -56,6 +56,12 @@ func (o *Output) Err() error {
 	return o.to.err
 }
 
+// IsTerminal reports whether the output is a terminal.
+func (o *Output) IsTerminal() bool { return o.to.size != nil }
+
+// HasColor reports whether styles are used.
+func (o *Output) HasColor() bool { return o.to.color }
+
 // Write returns at most 250 ms after a signal, even if nobody reads what has been written.
 func (o *Output) Write(b []byte) (int, error) {
 	o.status.mu.Lock()

@@ -3,6 +3,7 @@ package screen
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 )
@@ -63,6 +64,14 @@ func Fits(w io.Writer, texts ...Text) bool {
 
 // fitted returns the texts of a line escaped and cut. It reports false if they do not fit uncut.
 func fitted(o *Output, texts []Text) (line []Text, fits bool) {
+	if o.to.size == nil {
+		return fitLine(math.MaxInt, texts)
+	}
+	columns, _ := o.to.columnsAndRows()
+	return fitLine(columns, texts)
+}
+
+func fitLine(columns int, texts []Text) (line []Text, fits bool) {
 	const least = 8
 	line, fits = slices.Clone(texts), true
 	widths, narrowest := make([]int, len(line)), make([]int, len(line))
@@ -75,12 +84,9 @@ func fitted(o *Output, texts []Text) (line []Text, fits bool) {
 			widths[i], narrowest[i] = min(widths[i], t.Most), min(widths[i], least)
 		}
 	}
-	if o.to.size != nil {
-		columns, _ := o.to.columnsAndRows()
-		fits = fits && sum(widths) <= columns
-		if !shrink(widths, narrowest, columns) {
-			widths = narrowest
-		}
+	fits = fits && sum(widths) <= columns
+	if !shrink(widths, narrowest, columns) {
+		widths = narrowest
 	}
 	for i, t := range line {
 		line[i].Text = cut(t.Text, widths[i], true)
