@@ -122,7 +122,7 @@ func (s *session) checkSeen(want wanted, status mux.Status) error {
 				unseen = append(unseen, source.Key)
 			}
 		}
-		return notSeen(unseen)
+		return s.notSeen(unseen)
 	}
 	return s.checkFollowed(want)
 }
@@ -145,14 +145,18 @@ func (s *session) checkFollowed(want wanted) error {
 	}
 	unseen = append(unseen, s.unmatched(want, followed, s.namespaces())...)
 	unseen = append(unseen, s.unavailable(want, status.Discovery)...)
-	return notSeen(unseen)
+	return s.notSeen(unseen)
 }
 
-func notSeen(unseen []string) error {
+func (s *session) notSeen(unseen []string) error {
 	if len(unseen) == 0 {
 		return nil
 	}
-	return fmt.Errorf("--until-synced: not seen: %s (--allow-missing permits that)", joinNames(unseen))
+	flag := "--until-synced: "
+	if s.opts.get {
+		flag = ""
+	}
+	return fmt.Errorf("%snot seen: %s (--allow-missing permits that)", flag, joinNames(unseen))
 }
 
 // unavailable returns the APIs that did not answer, by Status.Discovery, and may have types that a pattern or a

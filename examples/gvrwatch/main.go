@@ -113,14 +113,20 @@ func newRoot(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Comm
 			"connections, server restarts and expired versions, and reports every deletion.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version, _ := cmd.Flags().GetBool("version"); version {
+				return asRunError(printVersions(streams, thisProgram(), "", false))
+			}
+			return cmd.Help()
+		},
 	}
+	root.Flags().Bool("version", false, "Print the versions of the program and of the libraries in it.")
 	if isPlugin(os.Args[0]) {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gvrwatch"}
 	}
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
-	root.AddCommand(newResources(streams), newWatch(streams, out), newCheckpoint(streams),
+	root.AddCommand(newResources(streams), newGet(streams, out), newWatch(streams, out), newCheckpoint(streams),
 		newVersion(streams))
 	return root
 }

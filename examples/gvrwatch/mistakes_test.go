@@ -75,6 +75,8 @@ func TestMistakes(t *testing.T) {
 		{"watch boats --exclude= ", 2, "--exclude: must not be empty", "as from an unset variable"},
 		{"watch boats/", 2, "must have a name after the slash", "a name follows the slash"},
 		{"watch boats --watch=false", 2, "the command always watches", "-w is accepted, but not turned off"},
+		{"get boats --for delete", 2, "--for: waits for changes: add --watch", "get ends, and names what was typed"},
+		{"get boats --resource-version 5", 2, "--resource-version: prints changes: add --watch", "what exists, only"},
 		{"watch boats -o name --timestamps", 2, "--timestamps does not apply to --output=name", "there is no column"},
 		{"watch boats -o jsonpath={.a} --timestamps", 2, "--timestamps does not apply", "templates get objects"},
 		{"watch boats -o json --output-watch-events=false --timestamps", 2, "--timestamps does not apply",

@@ -101,11 +101,14 @@ func (o *printFlags) hasTime() bool {
 	switch {
 	case withTemplate(o.format):
 		return o.eventsAsked && o.watchEvents
-	case o.format == "json", o.format == "yaml":
+	case o.isDocument():
 		return o.watchEvents
 	}
 	return o.format != "name"
 }
+
+// isDocument reports whether the output is JSON or YAML.
+func (o *printFlags) isDocument() bool { return o.format == "json" || o.format == "yaml" }
 
 func (o *printFlags) isTable() bool { return o.format == "" || o.format == "wide" }
 

@@ -31,6 +31,7 @@ type watchOptions struct {
 	print printFlags
 	exec  execFlags
 
+	get    bool           // of the command get, without -w: see beGet
 	screen *screen.Screen // what the streams write to
 }
 
@@ -53,14 +54,14 @@ func (o *startFlags) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.latest, "latest", false,
 		"If stdout is slower than the server, print only the newest state of each object instead of making the "+
 			"server wait. In JSON, \"coalesced\" is the number of other events that an event stands for.")
-	f.BoolP("watch", "w", true, "Accepted because kubectl get has it. The command always watches.")
-	f.MarkHidden("watch")
 }
 
 func (o *watchOptions) checkStart() error {
 	switch {
 	case o.begin.checkpoint != "" && (o.begin.watchOnly || o.begin.resourceVersion != ""):
 		return errors.New("--checkpoint: says where the watch begins: omit --watch-only and --resource-version")
+	case o.get && o.begin.resourceVersion != "":
+		return errors.New("--resource-version: prints changes: add --watch, or use gvrwatch watch")
 	case o.begin.watchOnly && o.end.untilSynced:
 		return errors.New("--watch-only and --until-synced exclude each other: nothing would be printed")
 	case o.begin.resourceVersion != "" && o.end.untilSynced:
@@ -125,6 +126,8 @@ func (o *watchOptions) checkEnd() error {
 		return fmt.Errorf("--limit=%d: must not be negative", o.end.limit)
 	case o.end.allowMissing && !o.end.untilSynced:
 		return errors.New("--allow-missing: applies only to --until-synced")
+	case o.end.condition != "" && o.get:
+		return errors.New("--for: waits for changes: add --watch, or use gvrwatch watch")
 	case o.end.condition != "" && (o.end.untilSynced || o.end.limit > 0):
 		return errors.New("--for: says when the watch ends: omit --until-synced and --limit")
 	case o.end.condition != "" && o.exec.command != "":
@@ -140,7 +143,10 @@ func (o *watchOptions) checkEnd() error {
 
 const watchLong = `Watch resources: first ADDED for each object that exists, then SYNCED, then the changes.
 
-TYPE is a plural, singular, short name, kind or list kind, with or without group and version:
+` + watchRest
+
+// watchRest is what get says, too.
+const watchRest = `TYPE is a plural, singular, short name, kind or list kind, with or without group and version:
 po, Pod, deployments.apps, deployments.v1.apps, apps/v1/Deployment, v1/pods. It may also be a pattern
 of plurals and groups: '*.example.com', 'w*.example.com', '*.' (the core group), '*'. If no resource
 has the name but a category does, such as all, the types of the category are watched. Names of
@@ -182,37 +188,37 @@ const watchExample = `  gvrwatch watch pods
 
 func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Command {
 	o := &watchOptions{screen: out}
-	cmd := &cobra.Command{
+	cmd := o.command(streams, &cobra.Command{
 		Use:     "watch TYPE[,TYPE]... [NAME]... | TYPE/NAME...",
 		Short:   "Watch resources by name, pattern or category",
 		Long:    watchLong,
 		Example: watchExample,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.print.eventsAsked = cmd.Flags().Changed("output-watch-events")
-			want, err := o.check(args)
-			if err != nil {
-				return err
-			}
-			for _, name := range []string{
-				"checkpoint", "for", "exec", "resource-version", "namespace", "category", "exclude", "candidates",
-			} {
-				f := cmd.Flags().Lookup(name)
-				list, isList := f.Value.(pflag.SliceValue)
-				if f.Changed && (f.Value.String() == "" || isList && len(list.GetSlice()) == 0) {
-					return fmt.Errorf("--%s: must not be empty", name) // as from an unset variable
-				}
-			}
-			if watch, _ := cmd.Flags().GetBool("watch"); !watch {
-				return errors.New("--watch=false: the command always watches: use kubectl get, or --until-synced")
-			}
-			for _, name := range []string{"exec-workers", "exec-retries", "exec-timeout"} {
-				if o.exec.command == "" && cmd.Flags().Changed(name) {
-					return fmt.Errorf("--%s: applies only to --exec", name)
-				}
-			}
-			out.SetColor(o.print.color)
-			return asRunError(o.run(cmd.Context(), streams, want))
-		},
+	})
+	cmd.Flags().BoolP("watch", "w", true, "Accepted because kubectl get has it. The command always watches.")
+	cmd.Flags().MarkHidden("watch")
+	return cmd
+}
+
+// command adds to cmd what watch and get have in common.
+func (o *watchOptions) command(streams genericiooptions.IOStreams, cmd *cobra.Command) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.print.eventsAsked = cmd.Flags().Changed("output-watch-events")
+		watch, _ := cmd.Flags().GetBool("watch")
+		switch {
+		case cmd.Name() == getName && !watch:
+			o.beGet()
+		case !watch:
+			return errors.New("--watch=false: the command always watches: use gvrwatch get, or --until-synced")
+		}
+		want, err := o.check(args)
+		if err != nil {
+			return err
+		}
+		if err := o.checkEmpty(cmd.Flags()); err != nil {
+			return err
+		}
+		o.screen.SetColor(o.print.color)
+		return asRunError(o.run(cmd.Context(), streams, want))
 	}
 	f := cmd.Flags()
 	o.conn.addFlags(f)
@@ -223,6 +229,25 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 	o.exec.addFlags(f)
 	o.complete(cmd)
 	return cmd
+}
+
+// checkEmpty refuses flags that are given without a value, and those of --exec without it.
+func (o *watchOptions) checkEmpty(flags *pflag.FlagSet) error {
+	for _, name := range []string{
+		"checkpoint", "for", "exec", "resource-version", "namespace", "category", "exclude", "candidates",
+	} {
+		f := flags.Lookup(name)
+		list, isList := f.Value.(pflag.SliceValue)
+		if f.Changed && (f.Value.String() == "" || isList && len(list.GetSlice()) == 0) {
+			return fmt.Errorf("--%s: must not be empty", name) // as from an unset variable
+		}
+	}
+	for _, name := range []string{"exec-workers", "exec-retries", "exec-timeout"} {
+		if o.exec.command == "" && flags.Changed(name) {
+			return fmt.Errorf("--%s: applies only to --exec", name)
+		}
+	}
+	return nil
 }
 
 // Causes of a normal end.
@@ -309,6 +334,10 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 			}
 		}()
 	}
+	if !s.opts.print.watchEvents && s.opts.get {
+		p = existing{p, s.opts.showsNamespaces(), map[string]bool{}}
+	}
+	p = s.withNothingFound(p, merged, want)
 	defer func() { err = errors.Join(err, p.flush()) }()
 	printed := printedEvents{merged, p.print, s.opts.end.limit, &counts{}}
 	if s.opts.print.status {
