@@ -50,9 +50,11 @@ func (o *watchOptions) beGet() {
 	}
 }
 
-// existing prints only objects that exist when their type is synced. A followed type goes on after that.
+// existing prints only objects that exist when their type is synced. A followed type goes on after that; other sources
+// end there.
 type existing struct {
 	eventPrinter
+	follows    bool
 	namespaces bool // objects of several namespaces
 	synced     map[string]bool
 }
@@ -61,7 +63,7 @@ func (p existing) print(ev stream.Event, written func()) error {
 	key := ev.Resource.String()
 	switch {
 	case ev.Type == stream.Synced:
-		if namespaceOf(ev, p.namespaces) == "" {
+		if p.follows && namespaceOf(ev, p.namespaces) == "" {
 			p.synced[key] = true
 		}
 		written()

@@ -54,7 +54,7 @@ func TestGet(t *testing.T) {
 // TestGetPrintsWhatExists: a followed type goes on after its SYNCED, until all types are synced.
 func TestGetPrintsWhatExists(t *testing.T) {
 	var out, errOut bytes.Buffer
-	p := existing{newPrinter(t, &out, &errOut, "name", true), true, map[string]bool{}}
+	p := existing{newPrinter(t, &out, &errOut, "name", true), true, true, map[string]bool{}}
 	inOne := event(stream.Synced)
 	inOne.Namespace = "one"
 	acked := 0

@@ -335,7 +335,7 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 		}()
 	}
 	if !s.opts.print.watchEvents && s.opts.get {
-		p = existing{p, s.opts.showsNamespaces(), map[string]bool{}}
+		p = existing{p, s.follows != nil, s.opts.showsNamespaces(), map[string]bool{}}
 	}
 	p = s.withNothingFound(p, merged, want)
 	defer func() { err = errors.Join(err, p.flush()) }()
