@@ -107,3 +107,30 @@ func TestNothingFound(t *testing.T) {
 	p.awaitStdout("robot.example.com/b")
 	p.end()
 }
+
+// TestGetNeedsOnlyLists: what exists is known without the right, or the verb, to watch.
+func TestGetNeedsOnlyLists(t *testing.T) {
+	listed := newType("rocks", "example.com", true)
+	listed.Verbs = []string{"get", "list"}
+	s := newScripted(t, robotType, listed)
+	s.Put(robotType, "default", "a")
+	s.Put(listed, "default", "b")
+	s.do("robots forbid watch")
+	for _, command := range []string{"get", "watch --until-synced"} {
+		for resource, want := range map[string]string{
+			"robots": "robot.example.com/a\n", "rocks": "rock.example.com/b\n", "robots a": "robot.example.com/a\n",
+		} {
+			if stdout, stderr := s.start(command + " -o name " + resource).wait(0); stdout != want {
+				t.Errorf("%s %s: want %q, got %q\n%s", command, resource, want, stdout, stderr)
+			}
+		}
+	}
+	for args, want := range map[string]string{
+		"watch robots": "cannot watch robots.v1.example.com", "get -w robots": "cannot watch robots.v1.example.com",
+		"watch rocks": "cannot watch rocks.v1.example.com: must have the verbs list and watch",
+	} {
+		if _, stderr := s.start(args).wait(1); !strings.Contains(stderr, want) {
+			t.Errorf("%s: want %q\n%s", args, want, stderr)
+		}
+	}
+}

@@ -153,7 +153,7 @@ func (s *session) merge(want *wanted) (*mux.Mux, error) {
 		if f.Namespaced {
 			opts.Namespaces = s.namespaces()
 		}
-		source, err := stream.New(s.client, f.Resource, &opts)
+		source, err := stream.New(s.client, s.readable(f.Resource), &opts)
 		if err != nil {
 			return nil, err
 		}
@@ -163,6 +163,14 @@ func (s *session) merge(want *wanted) (*mux.Mux, error) {
 	}
 	want.several = len(types) > 1
 	return m, nil
+}
+
+// readable returns r, of which a run that ends with SYNCED needs only the list: without verbs, both are assumed.
+func (s *session) readable(r gvr.Resource) gvr.Resource {
+	if s.opts.end.untilSynced && slices.Contains(r.Verbs, "list") {
+		r.Verbs = nil
+	}
+	return r
 }
 
 // key returns the key of the source in the Mux, which has the version, so that two versions of a type can be watched.
