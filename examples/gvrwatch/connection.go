@@ -20,9 +20,9 @@ import (
 	"github.com/gvrwatch/gvrwatch"
 )
 
-// setLogging sets what klog and the server's warnings write: nothing, because the user sees errors and what the Logger
-// prints, unless -v requests it. Klog's settings are global, and other goroutines read them, so it runs once, before
-// anything else. (devserver.Start, in tests, redirects klog again.)
+// setLogging sets what klog writes: nothing, because the user sees errors and what the Logger prints, unless -v requests
+// it. Klog's settings are global, and other goroutines read them, so it runs once, before anything else.
+// (devserver.Start, in tests, redirects klog again.)
 func setLogging(verbosity int, w io.Writer) {
 	loggingOnce.Do(func() {
 		flags := flag.NewFlagSet("klog", flag.ContinueOnError)
@@ -34,7 +34,6 @@ func setLogging(verbosity int, w io.Writer) {
 			w = io.Discard
 		}
 		klog.SetOutput(w)
-		rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	})
 }
 
@@ -98,6 +97,7 @@ func (c *connection) connect(errOut io.Writer) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf(unusable, err)
 	}
+	cfg.WarningHandler = &warningPrinter{w: errOut}
 	announced := rest.CopyConfig(cfg)
 	announced.Wrap(func(next http.RoundTripper) http.RoundTripper { return &waitPrinter{next: next, w: errOut} })
 	cluster, err := gvrwatch.Connect(announced)
