@@ -37,7 +37,7 @@ func (o *selectionFlags) addFlags(f *pflag.FlagSet) {
 		"Watch across all namespaces, whatever --namespace says.")
 	f.BoolVar(&o.all, "all", false,
 		"Watch every type, as the pattern '*' does, except those that change all the time ("+defaultExclude+
-			"). To include one of them, name it beside '*'.")
+			"). To watch them too, name them after '*' instead of --all: gvrwatch watch '*,events,leases' -A.")
 	f.StringSliceVar(&o.categories, "category", nil,
 		"Watch the types of this category, such as all. May be repeated.")
 	f.StringSliceVar(&o.exclude, "exclude", nil,
@@ -147,7 +147,7 @@ func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 	case o.what.all && len(args) > 0:
 		// In kubectl, --all selects all objects of a type: the user may have meant that.
 		return fmt.Errorf("--all and %q exclude each other, because --all watches every type: "+
-			"omit one, or add '*' to the names", args[0])
+			"omit one, or type '*,%s'", args[0], args[0])
 	case o.what.all && len(o.what.categories) > 0:
 		return errors.New("--all and --category exclude each other, because --all watches every type: omit one")
 	case o.what.all:
