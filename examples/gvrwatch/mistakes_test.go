@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -147,11 +148,35 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestNoKubeconfig(t *testing.T) {
-	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	status, _, stderr := runTool(t, "watch", "boats")
-	if status != 1 || !strings.Contains(stderr, "no cluster configured") {
-		t.Errorf("status %d, %s", status, stderr)
+	used := os.Getenv("KUBECONFIG")
+	dir := t.TempDir()
+	none, other := filepath.Join(dir, "none"), filepath.Join(dir, "other")
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const list = string(filepath.ListSeparator)
+	for _, c := range []struct {
+		why, kubeconfig, flag string
+		status                int
+		want                  string
+	}{
+		{"a file that does not exist", none, "", 1, "no cluster configured: KUBECONFIG=" + none + ": no such file\n"},
+		{"several", none + list + list + other, "", 1, "KUBECONFIG=" + none + ", " + other + ": no such file\n"},
+		{"one that exists is enough, as in kubectl", none + list + used, "", 0, ""},
+		{"a file without a cluster", empty + list + none, "", 1, "no cluster configured: the kubeconfig has none: name"},
+		{"the flag comes first", used, none, 1, none + ": no such file"},
+	} {
+		t.Setenv("KUBECONFIG", c.kubeconfig)
+		args := strings.Fields("get boats -o name")
+		if c.flag != "" {
+			args = append(args, "--kubeconfig", c.flag)
+		}
+		status, _, stderr := runTool(t, args...)
+		if status != c.status || !strings.Contains(stderr, c.want) || c.want == "" && stderr != "" {
+			t.Errorf("%s: status %d, want %d with %q\n%s", c.why, status, c.status, c.want, stderr)
+		}
 	}
 }
 
