@@ -84,6 +84,7 @@ func run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 		return statusError
 	}
 	// Any error that is not a runError is a mistake in the command line.
+	err = explainCommand(cmd, err)
 	printMessage(streams.ErrOut, "%v", err)
 	fmt.Fprintf(streams.ErrOut, "See '%s --help'.\n", cmd.CommandPath())
 	return statusUsage
@@ -126,6 +127,7 @@ func newRoot(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Comm
 	}
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
+	root.SetFlagErrorFunc(explainFlag)
 	root.AddCommand(newResources(streams), newGet(streams, out), newWatch(streams, out), newCheckpoint(streams),
 		newVersion(streams))
 	return root
