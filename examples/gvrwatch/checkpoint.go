@@ -61,7 +61,7 @@ func newCheckpointShow(streams genericiooptions.IOStreams) *cobra.Command {
 			}))
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (wide, json, yaml, name).")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format: wide, json, yaml, name.")
 	return cmd
 }
 

@@ -128,7 +128,9 @@ func newRoot(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Comm
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	root.SetFlagErrorFunc(explainFlag)
-	root.AddCommand(newResources(streams), newGet(streams, out), newWatch(streams, out), newCheckpoint(streams),
+	watch := newWatch(streams, out)
+	root.AddCommand(newResources(streams), newGet(streams, out), watch, newCheckpoint(streams),
 		newVersion(streams))
+	addHelp(root, watch)
 	return root
 }

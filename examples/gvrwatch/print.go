@@ -37,7 +37,7 @@ type printFlags struct {
 }
 
 func (o *printFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVarP(&o.output, "output", "o", "", "Output format. One of: ("+strings.Join(outputs[1:], ", ")+").")
+	f.StringVarP(&o.output, "output", "o", "", "Output format: "+strings.Join(outputs[1:], ", ")+".")
 	f.BoolVar(&o.metadataOnly, "metadata-only", false,
 		"Request only the metadata of objects, which costs the server and the network a fraction.")
 	f.BoolVar(&o.showLabels, "show-labels", false, "Print all labels as the last column.")

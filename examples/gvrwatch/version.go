@@ -35,7 +35,7 @@ func newVersion(streams genericiooptions.IOStreams) *cobra.Command {
 			return asRunError(printVersions(streams, thisProgram(), output, short))
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (json, yaml).")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format: json, yaml.")
 	cmd.Flags().BoolVar(&short, "short", false, "Print the version of the program alone.")
 	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, noFiles))
 	return cmd

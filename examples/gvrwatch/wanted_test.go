@@ -62,7 +62,7 @@ func TestHelpOfAll(t *testing.T) {
 	if got := get("--all"); got != "robot.example.com/a" {
 		t.Errorf("--all prints %s", got)
 	}
-	_, help, _ := runTool(t, "watch", "--help")
+	_, help, _ := runTool(t, "options")
 	_, _, refused := runTool(t, strings.Fields("watch events,leases --all")...)
 	for _, text := range []string{strings.Join(strings.Fields(help), " "), refused} {
 		named := regexp.MustCompile(`'(\*,[^']+)'`).FindStringSubmatch(text)

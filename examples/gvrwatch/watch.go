@@ -49,7 +49,7 @@ func (o *startFlags) addFlags(f *pflag.FlagSet) {
 			"reported.")
 	f.BoolVar(&o.watchOnly, "watch-only", false, "Do not print what exists, only changes.")
 	f.StringVar(&o.checkpoint, "checkpoint", "",
-		"Record in this file which events have been written to stdout, and resume after them. After a kill the last "+
+		"Record in this file what has been written to stdout, and resume after it. After a kill the last "+
 			"ones may be written again.")
 	f.BoolVar(&o.latest, "latest", false,
 		"If stdout is slower than the server, print only the newest state of each object instead of making the "+
@@ -112,9 +112,9 @@ func (o *endFlags) addFlags(f *pflag.FlagSet) {
 		"End when everything that exists has been printed. Followed types that are not served, that are failing, or "+
 			"that you may not watch, are not waited for; then the exit status is 1.")
 	f.BoolVar(&o.allowMissing, "allow-missing", false,
-		"With --until-synced, exit with status 0 even if something was not seen.")
+		"Exit with status 0 even if something was not seen. It applies to --until-synced and to get.")
 	f.StringVar(&o.condition, "for", "",
-		"End when all objects meet a condition at the same time, as in kubectl wait: condition=Ready, delete, create "+
+		"End when all objects meet a condition at the same time. As in kubectl wait: condition=Ready, delete, create "+
 			"or jsonpath={.status.phase}=Running. Named objects need not exist yet.")
 }
 
@@ -179,11 +179,11 @@ const watchExample = `  gvrwatch watch pods
   gvrwatch watch deployments.apps,services -n web -l app=shop
   gvrwatch watch pods -o diff                            # what changes, and who changes it
   gvrwatch watch pods web-0 --for condition=Ready --timeout 1m
+  gvrwatch watch '*.example.com',pods -A                 # every type of the group, future ones too
   gvrwatch watch widgets.example.com -A -o json --until-synced
-  gvrwatch watch pods -A -o json --checkpoint pods.db    # resume where the last run ended, even if it was killed
+  gvrwatch watch pods -A -o json --checkpoint pods.db    # resume where the last run ended
   gvrwatch watch pods -A --exec ./handle --checkpoint pods.db
-  gvrwatch watch widgets.example.com -A --follow         # wait until it is served and you may watch it
-  gvrwatch watch '*.example.com',pods -A                 # every type of the group, including future ones
+  gvrwatch watch widgets.example.com -A --follow         # wait until it is served
   gvrwatch watch --all -A --exclude secrets -o json      # all but secrets, events, leases`
 
 func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Command {
