@@ -262,9 +262,10 @@ func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 	}
 	store, err := file.Open(o.begin.checkpoint)
 	if err != nil {
-		return fmt.Errorf("--checkpoint=%s: %w", o.begin.checkpoint, err)
+		return fmt.Errorf("--checkpoint=%s: %w", o.begin.checkpoint, explainCheckpoint(o.begin.checkpoint, err))
 	}
-	return errors.Join(o.watch(ctx, streams, want, store), store.Close())
+	err = explainCheckpoint(o.begin.checkpoint, o.watch(ctx, streams, want, store))
+	return errors.Join(err, store.Close())
 }
 
 // watch prints the events of the wanted resources and commits checkpoints to store, which may be nil.
