@@ -47,9 +47,9 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	}
 	opts := s.streamOptions()
 	opts.Name = want.name()
-	opts.Logger = slog.New(logHandler{
-		w: s.streams.ErrOut, follows: true, debug: s.opts.conn.verbosity >= requestVerbosity,
-	})
+	log := s.logHandler()
+	log.follows = true
+	opts.Logger = slog.New(log)
 	o := &follow.Options{
 		Source:        func(gvr.Resource) (stream.Options, stream.Run) { return opts, s.streamRun() },
 		UntilSynced:   s.opts.end.untilSynced,

@@ -34,6 +34,7 @@ type session struct {
 	tracker *checkpoint.Tracker // nil without --checkpoint
 	follows *follow.Mux         // nil if no type is followed
 	objects []found             // what is watched if no type is followed
+	retries *retries
 }
 
 // found is a type that is served or, with a name, one object of it.
@@ -49,7 +50,7 @@ func (o *watchOptions) session(
 	if err != nil {
 		return nil, err
 	}
-	s := &session{opts: o, srv: srv, streams: streams}
+	s := &session{opts: o, srv: srv, streams: streams, retries: &retries{w: streams.ErrOut}}
 	cfg := srv.config
 	if o.serverColumns() {
 		cfg, s.columns = tables.Wrap(cfg, s.opts.end.condition != "")
@@ -201,8 +202,17 @@ func (s *session) streamOptions() stream.Options {
 		Objects:       s.opts.objectsMode(),
 		LabelSelector: s.opts.what.labelSelector,
 		FieldSelector: s.opts.what.fieldSelector,
-		Logger:        slog.New(logHandler{w: s.streams.ErrOut, debug: s.opts.conn.verbosity >= requestVerbosity}),
+		Logger:        slog.New(s.logHandler()),
 	}
+}
+
+// logHandler returns the handler of the Streams.
+func (s *session) logHandler() logHandler {
+	h := logHandler{w: s.streams.ErrOut, debug: s.opts.conn.verbosity >= requestVerbosity}
+	if len(s.objects) != 1 {
+		h.retries = s.retries
+	}
+	return h
 }
 
 func (s *session) streamRun() stream.Run {

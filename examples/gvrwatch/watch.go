@@ -317,6 +317,7 @@ func (o *watchOptions) watch(
 
 // consume prints and acks events until the run ends.
 func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (err error) {
+	defer s.retries.flush()
 	p, err := s.newPrinter(want)
 	if err != nil {
 		return err
