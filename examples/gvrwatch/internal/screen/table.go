@@ -143,8 +143,11 @@ func (t *Table) flush() error {
 
 // widen makes room for cells. One cell that is extremely wide must not pad all later rows, so it moves the next one.
 func (t *Table) widen(cells []Text) {
-	const most = 1000
+	most := 1000
 	for i, c := range cells {
+		if c.Long && i == len(t.columns)-1 {
+			most = leastLast
+		}
 		t.want[i] = max(t.want[i], min(cellWidth(c.Text), most))
 	}
 }
@@ -188,7 +191,7 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 // lines returns how many lines of a terminal a row takes.
 func (t *Table) lines(l layout, cells []Text) int {
 	last := len(l.widths) - 1
-	if t.shown.screen == 0 || !t.isLong(last) || len(cells) <= last {
+	if t.shown.screen == 0 || len(cells) <= last || !t.isLong(last) && !cells[last].Long {
 		return 1
 	}
 	width := sum(l.widths[:last]) + l.gap*last + cellWidth(cells[last].Text)
@@ -233,7 +236,9 @@ func (l layout) movedSince(before layout) bool {
 }
 
 func (t *Table) appendRow(to []byte, out *Output, l layout, cells []Text) []byte {
-	wraps := t.isLong(len(l.widths) - 1)
+	last := len(l.widths) - 1
+	all := last == len(t.columns)-1 // none is left out
+	wraps := t.isLong(last) || all && last >= 0 && last < len(cells) && cells[last].Long
 	if out.to.sequences && !wraps {
 		to = append(to, autowrapOff...)
 	}
@@ -242,11 +247,11 @@ func (t *Table) appendRow(to []byte, out *Output, l layout, cells []Text) []byte
 		if i < len(cells) {
 			cell = cells[i]
 		}
-		if out.to.size != nil && !t.isLong(i) {
+		if out.to.size != nil && !(wraps && i == last) {
 			cell.Text = cut(cell.Text, w, t.columns[i].Name)
 		}
 		to = appendStyled(to, cell.Text, cell.Style, out.to.color)
-		if i < len(l.widths)-1 {
+		if i < last {
 			to = append(to, strings.Repeat(" ", max(w-cellWidth(cell.Text), 0)+l.gap)...)
 		}
 	}

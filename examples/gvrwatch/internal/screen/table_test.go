@@ -162,6 +162,27 @@ func TestTableWrapsALongColumn(t *testing.T) {
 	}
 }
 
+// TestTableWrapsALongCell: only the rows that have one wrap, and other columns keep their widths.
+func TestTableWrapsALongCell(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	t.Setenv("TERM", "dumb")
+	var w sizedBuffer
+	w.columns = 40
+	table := &screen.Table{Out: screen.New(&w, &bytes.Buffer{}, nil).Out}
+	_ = table.Columns(columns("KIND", "DETAILS")...)
+	long := strings.Repeat("0123456789", 6)
+	add(t, table, "a-robot", long)
+	if err := table.Row(nil, screen.Text{Text: "an-event"}, screen.Text{Text: long, Long: true}); err != nil {
+		t.Fatal(err)
+	}
+	add(t, table, "a-robot", "short")
+	_ = table.Flush()
+	want := "KIND      DETAILS\na-robot   " + long[:29] + "…\nan-event  " + long + "\na-robot   short\n"
+	if diff := cmp.Diff(want, w.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestTableNeverWraps prints random rows, while the terminal changes its width.
 func TestTableNeverWraps(t *testing.T) {
 	pieces := []string{"web-", "日本", "e\u0301", "\x1b[31m", "\u202e", "👍", "x", "5d3h", "\n", "\t", "\xff"}
