@@ -68,7 +68,7 @@ func (p existing) print(ev stream.Event, written func()) error {
 			p.synced[key] = true
 		}
 		written()
-		return p.flush()
+		return nil
 	case ev.HasObject() && p.synced[key]:
 		written()
 		return nil

@@ -145,6 +145,7 @@ type printing struct {
 	columns    *tables.Tables // nil for the columns NAME and AGE
 	several    bool           // several types
 	namespaces bool           // objects of several namespaces
+	finite     bool           // the run ends when everything that exists is printed
 }
 
 func (s *session) newPrinter(want wanted) (eventPrinter, error) {
@@ -152,7 +153,7 @@ func (s *session) newPrinter(want wanted) (eventPrinter, error) {
 }
 
 func (s *session) printing(want wanted) printing {
-	return printing{s.streams, s.opts.print, s.columns, want.several, s.opts.showsNamespaces()}
+	return printing{s.streams, s.opts.print, s.columns, want.several, s.opts.showsNamespaces(), s.opts.end.untilSynced}
 }
 
 func (p printing) newPrinter() (eventPrinter, error) {
@@ -172,6 +173,9 @@ func (p printing) newPrinter() (eventPrinter, error) {
 		return linePrinter{p, newEventTable(p)}, nil
 	}
 	t, err := p.flags.newTemplate(out, p.streams.ErrOut)
+	if err == nil {
+		t.setFinite(p.finite)
+	}
 	return linePrinter{p, t}, err
 }
 
@@ -324,9 +328,12 @@ func (p linePrinter) print(ev stream.Event, written func()) error {
 	return nil
 }
 
-// control prints a control event, after the objects before it.
+// control prints a control event, after the objects before it. Only in a pipe, a table that ends soon is printed as a
+// whole.
 func (p linePrinter) control(ev stream.Event, format string, args ...any) {
-	_ = p.objects.flush() // stdout remembers its error
+	if !p.printing.finite || screen.IsTerminal(p.printing.streams.Out) {
+		_ = p.objects.flush() // stdout remembers its error
+	}
 	printMessage(p.printing.streams.ErrOut, "%s: "+format, append([]any{ev.Resource}, args...)...)
 }
 

@@ -25,7 +25,9 @@ type eventTable struct {
 
 func newEventTable(p printing) *eventTable {
 	return &eventTable{
-		printing: p, out: screen.Table{Out: p.streams.Out, Live: true, NoHeaders: p.flags.noHeaders},
+		printing: p, out: screen.Table{
+			Out: p.streams.Out, Live: true, Finite: p.finite, NoHeaders: p.flags.noHeaders,
+		},
 		last: map[string][]metav1.TableColumnDefinition{}, kind: map[string]string{},
 	}
 }

@@ -104,3 +104,30 @@ func TestKeysOfDetails(t *testing.T) {
 		}
 	}
 }
+
+// TestPipedTablesKeepTheirColumns: what exists is one table, also of several types, whose SYNCED come one by one.
+func TestPipedTablesKeepTheirColumns(t *testing.T) {
+	s := newScripted(t, robotType, roverType)
+	for _, name := range []string{"a", "a-name-that-is-longer", "b"} {
+		s.Put(robotType, "default", name)
+		s.Put(roverType, "default", name)
+	}
+	for _, args := range []string{
+		"get robots", "get robots,rovers", "get r*", "watch robots,rovers --until-synced", "watch robots --timeout 1s",
+		"get robots -o custom-columns=NAME:.metadata.name,KIND:.kind",
+	} {
+		stdout, stderr := s.start(args).wait(0)
+		lines := strings.Split(strings.TrimSpace(stdout), "\n")
+		at := map[int]bool{}
+		for _, line := range lines {
+			for _, age := range []string{"AGE", "KIND", "<unknown>", "Robot"} {
+				if i := strings.Index(line, age); i >= 0 {
+					at[i] = true
+				}
+			}
+		}
+		if len(lines) < 4 || len(at) != 1 {
+			t.Errorf("%s: columns move:\n%s%s", args, stdout, stderr)
+		}
+	}
+}

@@ -227,6 +227,13 @@ func (t *templatePrinter) flush() error {
 	return nil
 }
 
+// setFinite says whether a table of custom columns ends soon.
+func (t *templatePrinter) setFinite(finite bool) {
+	if c, ok := t.ResourcePrinter.(*customColumns); ok {
+		c.out.Finite = finite
+	}
+}
+
 // customColumns prints the values of JSON paths as a table.
 type customColumns struct {
 	printers.ResourcePrinter // nil

@@ -156,6 +156,9 @@ func Columns(w io.Writer, least, most int) int {
 	return min(max(columns, least), most)
 }
 
+// IsTerminal reports whether w is an Output of a terminal.
+func IsTerminal(w io.Writer) bool { return outputOf(w).to.size != nil }
+
 // columnsAndRows returns the size of a terminal, or 80 and 24 if it does not know.
 func (s *sink) columnsAndRows() (columns, rows int) {
 	columns, rows = s.size()

@@ -25,9 +25,12 @@ type Column struct {
 // of kubectl get --watch.
 type Table struct {
 	Out io.Writer // an Output, or else what has neither colours nor a status line
-	// Live prints each row at once. Only in a terminal, the rows of the first 100 ms, but at most 200, are printed
-	// together, so that the first widths are right. Without Live, Flush prints all rows.
-	Live      bool
+	// Live prints each row at once, but the rows of the first 100 ms, at most 200, together, so that the first widths
+	// are right. Without Live, Flush prints all rows.
+	Live bool
+	// Finite says that the end of a Live table is near: the rows of the first second, at most 1,000, are printed
+	// together.
+	Finite    bool
 	NoHeaders bool
 
 	mu      sync.Mutex
@@ -80,10 +83,10 @@ func (t *Table) Columns(columns ...Column) error {
 // Row adds a row. Cells beyond the last column are left out. Written, which may be nil, is called once the row is
 // written: before Row, Flush or Columns returns, or in a goroutine. It must not use the Table.
 func (t *Table) Row(written func(), cells ...Text) error {
-	const (
-		mostTime = 100 * time.Millisecond
-		mostRows = 200
-	)
+	mostTime, mostRows := 100*time.Millisecond, 200
+	if t.Finite {
+		mostTime, mostRows = time.Second, 1000
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cells = slices.Clone(cells[:min(len(cells), len(t.columns))])
@@ -94,7 +97,7 @@ func (t *Table) Row(written func(), cells ...Text) error {
 	t.rows = append(t.rows, row{cells, written})
 	switch {
 	case !t.Live:
-	case t.shown != nil, outputOf(t.Out).to.size == nil, len(t.rows) == mostRows:
+	case t.shown != nil, len(t.rows) == mostRows:
 		return t.flush()
 	case t.timer == nil:
 		t.timer = time.AfterFunc(mostTime, func() { _ = t.Flush() }) // Out returns the error again
