@@ -35,7 +35,8 @@ type Table struct {
 
 	mu      sync.Mutex
 	columns []Column // with titles that are escaped
-	want    []int    // widths of the widest cells
+	want    []int    // widths of the widest cells, titles included
+	cells   []int    // without them
 	rows    []row    // that are not printed yet
 	timer   *time.Timer
 	shown   *shown // nil before the first row of the columns
@@ -73,9 +74,9 @@ func (t *Table) Columns(columns ...Column) error {
 		return nil
 	}
 	err := t.flush()
-	t.columns, t.want, t.shown = columns, make([]int, len(columns)), nil
+	t.columns, t.want, t.cells, t.shown = columns, make([]int, len(columns)), make([]int, len(columns)), nil
 	if !t.NoHeaders {
-		t.widen(titles(columns))
+		widen(t.want, titles(columns))
 	}
 	return err
 }
@@ -93,7 +94,8 @@ func (t *Table) Row(written func(), cells ...Text) error {
 	for i, c := range cells {
 		cells[i].Text = string(AppendEscaped(nil, c.Text, ""))
 	}
-	t.widen(cells)
+	widen(t.want, cells)
+	widen(t.cells, cells)
 	t.rows = append(t.rows, row{cells, written})
 	switch {
 	case !t.Live:
@@ -145,13 +147,13 @@ func (t *Table) flush() error {
 }
 
 // widen makes room for cells. One cell that is extremely wide must not pad all later rows, so it moves the next one.
-func (t *Table) widen(cells []Text) {
+func widen(widths []int, cells []Text) {
 	most := 1000
 	for i, c := range cells {
-		if c.Long && i == len(t.columns)-1 {
+		if c.Long && i == len(widths)-1 {
 			most = leastLast
 		}
-		t.want[i] = max(t.want[i], min(cellWidth(c.Text), most))
+		widths[i] = max(widths[i], min(cellWidth(c.Text), most))
 	}
 }
 
@@ -165,16 +167,16 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 		}
 	} else {
 		width, height = out.to.columnsAndRows()
-		want := slices.Clone(t.want)
+		want, cells := slices.Clone(t.want), slices.Clone(t.cells)
 		if last := len(want) - 1; t.isLong(last) {
-			want[last] = min(want[last], leastLast)
+			want[last], cells[last] = min(want[last], leastLast), min(cells[last], leastLast)
 		}
-		if t.shown != nil && width == t.shown.screen && t.shown.now.holds(want, width) {
+		if t.shown != nil && width == t.shown.screen && t.shown.now.holds(cells, width) {
 			l = t.shown.now
-			if last := len(l.widths) - 1; l.widths[last] < want[last] {
-				l.widths = append(slices.Clone(l.widths[:last]), want[last])
+			if last := len(l.widths) - 1; l.widths[last] < cells[last] {
+				l.widths = append(slices.Clone(l.widths[:last]), cells[last])
 			}
-		} else if l = fit(want, t.columns, width); t.Live && !t.isLong(len(want)-1) {
+		} else if l = fit(want, cells, t.columns, width); t.Live && !t.isLong(len(want)-1) {
 			l.widen(width)
 		}
 	}

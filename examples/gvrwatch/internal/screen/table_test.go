@@ -138,6 +138,47 @@ DEL…  def…
 	}
 }
 
+// TestTableCutsTitlesFirst: no column is as wide as its title while cells are cut, or columns are left out.
+func TestTableCutsTitlesFirst(t *testing.T) {
+	tests := []struct {
+		columns int
+		want    string
+	}{
+		{40, `
+EVENT  NAMESP…  NAME                 RE…
+ADDED  shop     web-7d4b9c6f5-x2x8z  1/1
+`},
+		{48, `
+EVENT  NAM…  NAME                 REA…  RE…  AGE
+ADDED  shop  web-7d4b9c6f5-x2x8z  1/1   0    5d
+`},
+		{55, `
+EVENT  NAMESP…  NAME                 READY  RESTA…  AGE
+ADDED  shop     web-7d4b9c6f5-x2x8z  1/1    0       5d
+`},
+	}
+	for _, tt := range tests {
+		w := &terminal{columns: tt.columns, rows: 24}
+		table := &screen.Table{Out: screen.New(w, &bytes.Buffer{}, nil).Out, Live: true}
+		_ = table.Columns(columns("EVENT", "NAMESPACE", "NAME", "READY", "RESTARTS", "AGE")...)
+		for range 50 {
+			add(t, table, "ADDED", "shop", "web-7d4b9c6f5-x2x8z", "1/1", "0", "5d")
+			_ = table.Flush()
+		}
+		first := strings.Join(strings.Split(w.text(), "\n")[:2], "\n") + "\n"
+		if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), first); diff != "" {
+			t.Errorf("%d columns (-want +got):\n%s", tt.columns, diff)
+		}
+		if n := strings.Count(w.text(), "EVENT"); n != 1 {
+			t.Errorf("%d columns: %d headers, although nothing has moved", tt.columns, n)
+		}
+		add(t, table, "DELETED", "warehouse", "web-7d4b9c6f5-x2x8z", "1/1", "0", "5d")
+		if n := strings.Count(w.text(), "EVE"); n != 2 {
+			t.Errorf("%d columns: %d headers, want another one: cells that were narrow are not\n%s", tt.columns, n, w.text())
+		}
+	}
+}
+
 func TestTableWrapsALongColumn(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	var w sizedBuffer
