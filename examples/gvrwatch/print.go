@@ -146,6 +146,7 @@ type printing struct {
 	several    bool           // several types
 	namespaces bool           // objects of several namespaces
 	finite     bool           // the run ends when everything that exists is printed
+	leftOut    *int           // counts objects on which a template can't be used; may be nil
 }
 
 func (s *session) newPrinter(want wanted) (eventPrinter, error) {
@@ -153,7 +154,7 @@ func (s *session) newPrinter(want wanted) (eventPrinter, error) {
 }
 
 func (s *session) printing(want wanted) printing {
-	return printing{s.streams, s.opts.print, s.columns, want.several, s.opts.showsNamespaces(), s.opts.end.untilSynced}
+	return printing{s.streams, s.opts.print, s.columns, want.several, s.opts.showsNamespaces(), s.opts.end.untilSynced, &s.leftOut}
 }
 
 func (p printing) newPrinter() (eventPrinter, error) {
@@ -175,6 +176,9 @@ func (p printing) newPrinter() (eventPrinter, error) {
 	t, err := p.flags.newTemplate(out, p.streams.ErrOut)
 	if err == nil {
 		t.setFinite(p.finite)
+		if p.leftOut != nil {
+			t.leftOut = p.leftOut
+		}
 	}
 	return linePrinter{p, t}, err
 }

@@ -35,6 +35,7 @@ type session struct {
 	follows *follow.Mux         // nil if no type is followed
 	objects []found             // what is watched if no type is followed
 	retries *retries
+	leftOut int // events on which the template can't be used
 }
 
 // found is a type that is served or, with a name, one object of it.

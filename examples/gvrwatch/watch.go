@@ -296,8 +296,10 @@ func (o *watchOptions) watch(
 	switch {
 	case o.end.condition != "" && err != nil && signalled.Err() != nil:
 		return fmt.Errorf("--for=%s was not met before the signal%s", o.end.condition, unmet(err))
-	case signalled.Err() != nil, errors.Is(err, errLimit):
+	case signalled.Err() != nil:
 		return nil
+	case err == nil, errors.Is(err, errLimit):
+		return s.checkLeftOut()
 	case !errors.Is(err, errTimeout):
 		return err
 	case merged == nil:
@@ -312,7 +314,7 @@ func (o *watchOptions) watch(
 	case o.end.condition != "":
 		return fmt.Errorf("--for=%s was not met within --timeout=%v%s", o.end.condition, o.end.timeout, unmet(err))
 	}
-	return nil
+	return s.checkLeftOut()
 }
 
 // consume prints and acks events until the run ends.
