@@ -109,7 +109,7 @@ func withFile(args []string, do func(*file.Store, []string) error) error {
 	return explainCheckpoint(args[0], do(s, keys))
 }
 
-// explainCheckpoint rewords what the errors of package checkpoint tell programs to do, for who types commands.
+// explainCheckpoint rewords what the errors of package checkpoint say to do: commands have files, and no Stores.
 func explainCheckpoint(file string, err error) error {
 	var foreign *checkpoint.MismatchError
 	var corrupt *checkpoint.CorruptError

@@ -111,7 +111,8 @@ func TestCheckpointMistakes(t *testing.T) {
 		{[]string{"watch", "boats", "--checkpoint", dir}, 1, "must be a regular file", "a folder is refused"},
 		{[]string{"watch", "boats", "--checkpoint", locked}, 1, fmt.Sprintf("is in use by process %d", os.Getpid()),
 			"watch refuses a file that another process, or this one, has opened"},
-		{[]string{"checkpoint", "show", locked}, 1, "end that process first, or use another file\n", "show refuses an opened file"},
+		{[]string{"checkpoint", "show", locked}, 1, "end that process first, or use another file\n",
+			"show refuses an opened file"},
 		{[]string{"checkpoint", "show", filepath.Join(dir, "none")}, 1, "no such file", "show does not create a file"},
 		{[]string{"checkpoint", "reset", path, "pods"}, 1,
 			`no checkpoint "pods" in ` + path + ": it has boats.cli.example.com",
@@ -206,8 +207,8 @@ func TestDamagedCheckpoint(t *testing.T) {
 	}
 	ofOne := &checkpoint.CorruptError{Store: "a.db", Err: errors.New(
 		"bad: delete the checkpoint (Store.Delete, gvrwatch checkpoint reset), or restore a copy of the file")}
-	const want = "can't read checkpoints from a.db: bad: delete the checkpoint ('gvrwatch checkpoint reset a.db KEY'), " +
-		"or restore a copy of the file"
+	const want = "can't read checkpoints from a.db: bad: delete the checkpoint " +
+		"('gvrwatch checkpoint reset a.db KEY'), or restore a copy of the file"
 	got := explainCheckpoint("a.db", fmt.Errorf("failed: %w", ofOne))
 	if got.Error() != "failed: "+want || !errors.Is(got, ofOne) {
 		t.Errorf("got %v, want %s", got, want)

@@ -24,8 +24,8 @@ import (
 	"github.com/gvrwatch/gvrwatch"
 )
 
-// setLogging sets what klog writes: nothing, because the user sees errors and what the Logger prints, unless -v requests
-// it. Klog's settings are global, and other goroutines read them, so it runs once, before anything else.
+// setLogging sets what klog writes: nothing, because the user sees errors and what the Logger prints, unless -v
+// requests it. Klog's settings are global, and other goroutines read them, so it runs once, before anything else.
 // (devserver.Start, in tests, redirects klog again.)
 func setLogging(verbosity int, w io.Writer) {
 	loggingOnce.Do(func() {

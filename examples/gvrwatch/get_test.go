@@ -88,7 +88,8 @@ func TestNothingFound(t *testing.T) {
 		{"JSON has SYNCED", "boats -n nowhere -o json", ""},
 	} {
 		_, _, stderr := runTool(t, append(strings.Fields("watch --until-synced"), strings.Fields(c.args)...)...)
-		if got := strings.Contains(stderr, "gvrwatch: no "); got != (c.want != "") || !strings.Contains(stderr, c.want) {
+		said := strings.Contains(stderr, "gvrwatch: no ")
+		if said != (c.want != "") || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: want %q, got\n%s", c.why, c.want, stderr)
 		}
 	}

@@ -48,7 +48,7 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// TestHelpHasAllFlags: help options, options and --help-all have all flags of watch; --help has most people's, in groups.
+// TestHelpHasAllFlags: options and --help-all have all flags of watch; --help has those of most people, in groups.
 func TestHelpHasAllFlags(t *testing.T) {
 	root := newRoot(genericiooptions.NewTestIOStreamsDiscard(), screen.New(io.Discard, io.Discard, nil))
 	watch, _, err := root.Find([]string{"watch"})

@@ -17,13 +17,13 @@ var commandHints = map[string]string{
 	"debug": "kubectl debug", "delete": "kubectl delete", "describe": "kubectl describe", "edit": "kubectl edit",
 	"exec": "gvrwatch watch TYPE --exec COMMAND, or kubectl exec", "explain": "kubectl explain",
 	"label": "kubectl label", "log": "kubectl logs", "logs": "kubectl logs", "patch": "kubectl patch",
-	"port-forward": "kubectl port-forward", "rollout": "kubectl rollout", "run": "kubectl run", "scale": "kubectl scale",
+	"port-forward": "kubectl port-forward", "rollout": "kubectl rollout", "run": "kubectl run",
+	"scale": "kubectl scale", "top": "kubectl top",
 	"api-resources": "gvrwatch resources", "api-versions": "gvrwatch resources", "types": "gvrwatch resources",
 	"changes": "gvrwatch watch TYPE NAME -o diff", "diff": "gvrwatch watch TYPE -o diff",
 	"status": "gvrwatch watch TYPE NAME -o diff", "trace": "gvrwatch watch TYPE,TYPE -o diff",
 	"events": "gvrwatch watch events", "follow": "gvrwatch watch TYPE --follow", "list": "gvrwatch get",
 	"ls": "gvrwatch get", "tail": "gvrwatch watch, or kubectl logs", "wait": "gvrwatch watch TYPE --for CONDITION",
-	"top": "kubectl top",
 }
 
 // flagHint says what people meant by a flag that does not exist.
@@ -92,8 +92,8 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// similarFlags returns the flags whose names are similar, by cobra's rule for commands, or the longest one that the name
-// begins with.
+// similarFlags returns the flags whose names are similar, by cobra's rule for commands, or the longest one that the
+// name begins with.
 func similarFlags(cmd *cobra.Command, name string) (similar []string) {
 	if len(name) < 3 {
 		return nil // nearly everything is similar

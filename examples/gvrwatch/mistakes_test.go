@@ -185,7 +185,7 @@ func TestNoKubeconfig(t *testing.T) {
 		{"a file that does not exist", none, "", 1, "no cluster configured: KUBECONFIG=" + none + ": no such file\n"},
 		{"several", none + list + list + other, "", 1, "KUBECONFIG=" + none + ", " + other + ": no such file\n"},
 		{"one that exists is enough, as in kubectl", none + list + used, "", 0, ""},
-		{"a file without a cluster", empty + list + none, "", 1, "no cluster configured: the kubeconfig has none: name"},
+		{"a file without a cluster", empty + list + none, "", 1, "configured: the kubeconfig has none: name"},
 		{"the flag comes first", used, none, 1, none + ": no such file"},
 	} {
 		t.Setenv("KUBECONFIG", c.kubeconfig)

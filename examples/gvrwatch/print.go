@@ -154,7 +154,10 @@ func (s *session) newPrinter(want wanted) (eventPrinter, error) {
 }
 
 func (s *session) printing(want wanted) printing {
-	return printing{s.streams, s.opts.print, s.columns, want.several, s.opts.showsNamespaces(), s.opts.end.untilSynced, &s.leftOut}
+	return printing{
+		streams: s.streams, flags: s.opts.print, columns: s.columns, several: want.several,
+		namespaces: s.opts.showsNamespaces(), finite: s.opts.end.untilSynced, leftOut: &s.leftOut,
+	}
 }
 
 func (p printing) newPrinter() (eventPrinter, error) {

@@ -53,7 +53,8 @@ func TestWatchSelections(t *testing.T) {
 		{"robtos --follow", "", "robtos: not served yet; did you mean robots.v1.example.com?",
 			"a followed name that is not served lists similar ones"},
 		{"robots,rovers,robots.v1.example.com --follow -A -l a=b", "",
-			`no robots, rovers with the labels "a=b" found across all namespaces`, "selectors apply to all followed types"},
+			`no robots, rovers with the labels "a=b" found across all namespaces`,
+			"selectors apply to all followed types"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {

@@ -44,7 +44,9 @@ func (of rowsOf) listing(t *testing.T, s *scripted) {
 		rows := []any{}
 		for _, cells := range table.rows {
 			rows = append(rows, map[string]any{"cells": cells, "object": map[string]any{
-				"metadata": map[string]any{"name": cells[0], "namespace": "default", "resourceVersion": "1", "uid": cells[0]},
+				"metadata": map[string]any{
+					"name": cells[0], "namespace": "default", "resourceVersion": "1", "uid": cells[0],
+				},
 			}})
 		}
 		w.Header().Set("Content-Type", "application/json")

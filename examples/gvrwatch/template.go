@@ -51,7 +51,9 @@ func (o *printFlags) newTemplate(out, errOut io.Writer) (*templatePrinter, error
 		}
 	}
 	var err error
-	t := &templatePrinter{out: out, errOut: errOut, events: o.watchEvents && o.eventsAsked, flags: *o, leftOut: new(int)}
+	t := &templatePrinter{
+		out: out, errOut: errOut, events: o.watchEvents && o.eventsAsked, flags: *o, leftOut: new(int),
+	}
 	switch kind {
 	case "go-template", "template":
 		var p *printers.GoTemplatePrinter
@@ -134,14 +136,15 @@ func (t *templatePrinter) skip(ev stream.Event, why string, written func()) erro
 	return nil
 }
 
-// leaveOut says why nothing is printed of an object, which may be odd: a field of it has another type than in others. If
-// the template can't be used on any of the first ones, the template is wrong.
+// leaveOut says why nothing is printed of an object, which may be odd: a field of it has another type than in others.
+// If the template can't be used on any of the first ones, the template is wrong.
 func (t *templatePrinter) leaveOut(ev stream.Event, err error, written func()) error {
 	const most = 10
 	*t.leftOut++
 	switch {
 	case *t.leftOut <= most:
-		printMessage(t.errOut, "--output=%s: the template can't be used on %s: %v", t.flags.format, nameWithKind(ev), err)
+		printMessage(t.errOut, "--output=%s: the template can't be used on %s: %v",
+			t.flags.format, nameWithKind(ev), err)
 	case !t.printed:
 		return fmt.Errorf("--output=%s: the template can't be used on any of the first %d objects",
 			t.flags.format, *t.leftOut)

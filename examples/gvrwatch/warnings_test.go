@@ -43,7 +43,8 @@ func TestWarningsArePrintedOnce(t *testing.T) {
 		}
 	}
 	s.do("robots forbid watch")
-	if _, stderr := s.start("get robots -o name").wait(0); !strings.Contains(stderr, "Warning: a list is deprecated\n") {
+	_, stderr := s.start("get robots -o name").wait(0)
+	if !strings.Contains(stderr, "Warning: a list is deprecated\n") {
 		t.Errorf("a list has warnings, too:\n%s", stderr)
 	}
 	_, stdout, stderr := runTool(t, "__complete", "get", "robots", "--server", s.url, "")

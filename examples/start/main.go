@@ -111,8 +111,8 @@ func build(ctx context.Context, pkg, program string, errOut io.Writer) error {
 			case <-time.After(pause):
 			}
 			if pause == time.Second {
-				fmt.Fprintf(errOut, "start: compiling %s: the first time takes minutes, because it downloads and compiles "+
-					"some hundred packages of Kubernetes; later ones take seconds\n", pkg)
+				fmt.Fprintf(errOut, "start: compiling %s: the first time takes minutes, because it downloads and "+
+					"compiles hundreds of packages of Kubernetes; later ones take seconds\n", pkg)
 				continue
 			}
 			fmt.Fprintf(errOut, "start: %v: %d modules downloaded, %d packages compiled\n",

@@ -42,7 +42,11 @@ func TestStart(t *testing.T) {
 		if !strings.HasPrefix(first, "start: compiling "+tt.pkg+": the first time takes minutes") {
 			t.Errorf("%s: the first line is %q", tt.why, first)
 		}
-		if rest != tt.want || status != tt.status || (err != nil) != (tt.err != "") || err != nil && err.Error() != tt.err {
+		message := ""
+		if err != nil {
+			message = err.Error()
+		}
+		if rest != tt.want || status != tt.status || message != tt.err {
 			t.Errorf("%s: status %d, %v, %q", tt.why, status, err, rest)
 		}
 		if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {

@@ -174,7 +174,7 @@ ADDED  shop     web-7d4b9c6f5-x2x8z  1/1    0       5d
 		}
 		add(t, table, "DELETED", "warehouse", "web-7d4b9c6f5-x2x8z", "1/1", "0", "5d")
 		if n := strings.Count(w.text(), "EVE"); n != 2 {
-			t.Errorf("%d columns: %d headers, want another one: cells that were narrow are not\n%s", tt.columns, n, w.text())
+			t.Errorf("%d columns: %d headers, want another one: a cell has become wide\n%s", tt.columns, n, w.text())
 		}
 	}
 }

@@ -73,7 +73,7 @@ const wideGap, narrowGap = 3, 2
 const leastLast = 20
 
 // fit returns a layout whose rows fit into a screen. Want has the width of the widest cell of each column, its title
-// included; cells has it without. The columns get what they want if that fits. Otherwise titles are cut, before a cell is.
+// included; cells has it without. The columns get what they want if that fits. Otherwise titles are cut before cells.
 // If that does not fit, the last column takes what is left, but at least 20. If that does not fit, the widest
 // columns become narrower, those of names down to 20, others down to 8. If that does not fit either, the last columns
 // are left out, but no name, and what remains becomes as narrow as needed, names down to 8 first.
