@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -262,4 +263,57 @@ func TestStatusIsStoppedAfterUntilSynced(t *testing.T) {
 			t.Errorf("got %+v, want Stopped, synced at 5, without a Cause", got)
 		}
 	})
+}
+
+// TestUntilSyncedNeedsNoWatch: a caller who may list, but not watch, has the snapshot, and then the run has ended.
+func TestUntilSyncedNeedsNoWatch(t *testing.T) {
+	for _, tt := range []struct {
+		why, do string
+		run     stream.Run
+		want    []string // types of events, then the error
+	}{
+		{"the right to list is enough", "widgets forbid watch", stream.Run{Until: stream.UntilSynced},
+			[]string{"ADDED", "ADDED", "ADDED", "SYNCED"}},
+		{"so is the right to watch", "widgets forbid list", stream.Run{Until: stream.UntilSynced},
+			[]string{"ADDED", "ADDED", "ADDED", "SYNCED"}},
+		{"one of the two is needed", "widgets forbid all", stream.Run{Until: stream.UntilSynced},
+			[]string{"cannot list"}},
+		{"a run that goes on needs to watch", "widgets forbid watch", stream.Run{}, []string{"cannot watch"}},
+	} {
+		for _, paged := range []bool{false, true} {
+			if paged && strings.Contains(tt.do, "list") {
+				continue
+			}
+			synctest.Test(t, func(t *testing.T) {
+				srv := streamtest.NewServer(widgets())
+				for _, name := range []string{"a", "b", "c"} {
+					srv.Put(widgets(), "ns", name)
+				}
+				if err := srv.Do(tt.do); err != nil {
+					t.Fatal(err)
+				}
+				o := stream.Options{Requests: stream.Requests{PagedLists: paged, PageSize: 2}}
+				s, err := stream.New(srv.Client(), widgets(), &o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for ev, err := range s.With(tt.run).Events(t.Context()) {
+					switch {
+					case err != nil:
+						words := strings.Fields(err.Error())
+						got = append(got, strings.Join(words[:2], " "))
+					case tt.run.Until == "":
+						// What was listed before the watch is refused.
+					default:
+						got = append(got, string(ev.Type))
+					}
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("%s, paged %v (-want +got):\n%s", tt.why, paged, diff)
+				}
+				srv.Close()
+			})
+		}
+	}
 }

@@ -47,7 +47,8 @@ type Run struct {
 type End string
 
 const (
-	// UntilSynced ends the run after its first SYNCED.
+	// UntilSynced ends the run after its first SYNCED. The right to list is enough, or to watch: once the list is
+	// complete, a watch that the server refuses (403 or 405) is no error.
 	UntilSynced End = "synced"
 	// UntilClosed ends the run after SYNCED, as soon as the server has ended a watch. With several namespaces, one
 	// watch is enough. If the server ends it with an error, the run yields that error. A 410 is a gap instead, and

@@ -1,7 +1,7 @@
 // Demo starts a real API server in its process, defines two custom resources (Robot is namespaced, Planet is
 // cluster-scoped), creates, changes and deletes some objects, and prints the events that gvrwatch reports.
 //
-//	go run ./examples/demo
+//	go run ./examples/start demo
 //
 // It needs no cluster, and leaves nothing behind. It ends after 20 seconds (-for), or at a signal.
 package main

@@ -61,7 +61,7 @@ func newCheckpointShow(streams genericiooptions.IOStreams) *cobra.Command {
 			}))
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (wide, json, yaml, name).")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format: wide, json, yaml, name.")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func withFile(args []string, do func(*file.Store, []string) error) error {
 	}
 	s, err := file.Open(args[0])
 	if err != nil {
-		return err
+		return explainCheckpoint(args[0], err)
 	}
 	defer s.Close()
 	keys := s.Keys()
@@ -106,8 +106,39 @@ func withFile(args []string, do func(*file.Store, []string) error) error {
 		}
 		keys = args[1:]
 	}
-	return do(s, keys)
+	return explainCheckpoint(args[0], do(s, keys))
 }
+
+// explainCheckpoint rewords what the errors of package checkpoint say to do: commands have files, and no Stores.
+func explainCheckpoint(file string, err error) error {
+	var foreign *checkpoint.MismatchError
+	var corrupt *checkpoint.CorruptError
+	var locked *checkpoint.LockedError
+	reset := func(key string) string {
+		return strings.TrimSpace(fmt.Sprintf("'gvrwatch checkpoint reset %s %s", file, key)) + "'"
+	}
+	var old, now string
+	switch {
+	case errors.As(err, &foreign):
+		old, now = "use another key or store, or reset the checkpoint", "use another file, or "+reset(foreign.Key)
+	case errors.As(err, &corrupt):
+		old, now = "(Store.Delete, gvrwatch checkpoint reset)", "("+reset("KEY")+")"
+	case errors.As(err, &locked):
+		old, now = "or use another store", "or use another file"
+	default:
+		return err
+	}
+	return &rewordedError{strings.Replace(err.Error(), old, now, 1), err}
+}
+
+// rewordedError is an error with another text.
+type rewordedError struct {
+	text string
+	error
+}
+
+func (e *rewordedError) Error() string { return e.text }
+func (e *rewordedError) Unwrap() error { return e.error }
 
 // checkpointDocument is a checkpoint in JSON and YAML.
 type checkpointDocument struct {

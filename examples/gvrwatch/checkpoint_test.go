@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/gvrwatch/gvrwatch/checkpoint"
 	"github.com/gvrwatch/gvrwatch/checkpoint/file"
 )
 
@@ -99,7 +102,8 @@ func TestCheckpointMistakes(t *testing.T) {
 		why    string
 	}{
 		{[]string{"watch", "boats", "-n", "harbour", "--checkpoint", path}, 1,
-			`checkpoint "boats.cli.example.com" is for namespaces (none), not "harbour"`,
+			`checkpoint "boats.cli.example.com" is for namespaces (none), not "harbour": use another file, ` +
+				"or 'gvrwatch checkpoint reset " + path + " boats.cli.example.com'\n",
 			"a checkpoint is valid for one set of namespaces only"},
 		{[]string{"watch", "boats", "-A", "-l", "a=b", "--checkpoint", path}, 1,
 			`is for label selector (none), not "a=b"`,
@@ -107,7 +111,8 @@ func TestCheckpointMistakes(t *testing.T) {
 		{[]string{"watch", "boats", "--checkpoint", dir}, 1, "must be a regular file", "a folder is refused"},
 		{[]string{"watch", "boats", "--checkpoint", locked}, 1, fmt.Sprintf("is in use by process %d", os.Getpid()),
 			"watch refuses a file that another process, or this one, has opened"},
-		{[]string{"checkpoint", "show", locked}, 1, "is in use by process", "show refuses an opened file"},
+		{[]string{"checkpoint", "show", locked}, 1, "end that process first, or use another file\n",
+			"show refuses an opened file"},
 		{[]string{"checkpoint", "show", filepath.Join(dir, "none")}, 1, "no such file", "show does not create a file"},
 		{[]string{"checkpoint", "reset", path, "pods"}, 1,
 			`no checkpoint "pods" in ` + path + ": it has boats.cli.example.com",
@@ -169,6 +174,44 @@ func TestCheckpointShowAndReset(t *testing.T) {
 	}
 	if got := show(); got != "" {
 		t.Errorf("after the reset of all keys show prints %q", got)
+	}
+}
+
+// TestDamagedCheckpoint: the error of a checkpoint that can't be read says what to do.
+func TestDamagedCheckpoint(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "positions.db")
+	status, _, stderr := runTool(t, "watch", "boats", "-A", "--until-synced", "-o", "name", "--checkpoint", path)
+	b, err := os.ReadFile(path)
+	if err != nil || status != 0 {
+		t.Fatal(err, stderr)
+	}
+	refused := 0
+	for i := 0; i < len(b); i += 16 {
+		damaged := bytes.Clone(b)
+		damaged[i] ^= 0x20
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		status, stdout, stderr := runTool(t, "checkpoint", "show", path)
+		if status == 0 {
+			continue // the end of the file was repaired
+		}
+		refused++
+		if !strings.HasSuffix(stderr, "restore a copy of the file, or move it away to start from the beginning\n") ||
+			stdout != "" {
+			t.Errorf("byte %d: the error does not say what to do: %s%s", i, stdout, stderr)
+		}
+	}
+	if refused == 0 {
+		t.Error("no damage is refused")
+	}
+	ofOne := &checkpoint.CorruptError{Store: "a.db", Err: errors.New(
+		"bad: delete the checkpoint (Store.Delete, gvrwatch checkpoint reset), or restore a copy of the file")}
+	const want = "can't read checkpoints from a.db: bad: delete the checkpoint " +
+		"('gvrwatch checkpoint reset a.db KEY'), or restore a copy of the file"
+	got := explainCheckpoint("a.db", fmt.Errorf("failed: %w", ofOne))
+	if got.Error() != "failed: "+want || !errors.Is(got, ofOne) {
+		t.Errorf("got %v, want %s", got, want)
 	}
 }
 

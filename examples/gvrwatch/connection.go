@@ -5,8 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,9 +24,9 @@ import (
 	"github.com/gvrwatch/gvrwatch"
 )
 
-// setLogging sets what klog and the server's warnings write: nothing, because the user sees errors and what the Logger
-// prints, unless -v requests it. Klog's settings are global, and other goroutines read them, so it runs once, before
-// anything else. (devserver.Start, in tests, redirects klog again.)
+// setLogging sets what klog writes: nothing, because the user sees errors and what the Logger prints, unless -v
+// requests it. Klog's settings are global, and other goroutines read them, so it runs once, before anything else.
+// (devserver.Start, in tests, redirects klog again.)
 func setLogging(verbosity int, w io.Writer) {
 	loggingOnce.Do(func() {
 		flags := flag.NewFlagSet("klog", flag.ContinueOnError)
@@ -34,7 +38,6 @@ func setLogging(verbosity int, w io.Writer) {
 			w = io.Discard
 		}
 		klog.SetOutput(w)
-		rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	})
 }
 
@@ -88,8 +91,7 @@ func (c *connection) connect(errOut io.Writer) (*server, error) {
 		return nil, errors.New("the kubeconfig has no current-context: choose one of its contexts with --context")
 	}
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("no cluster configured: " +
-			"name a kubeconfig with --kubeconfig or KUBECONFIG, or a server with --server")
+		return nil, errNoCluster()
 	}
 	if err != nil {
 		return nil, fmt.Errorf(unusable, err)
@@ -98,6 +100,7 @@ func (c *connection) connect(errOut io.Writer) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf(unusable, err)
 	}
+	cfg.WarningHandler = &warningPrinter{w: errOut}
 	announced := rest.CopyConfig(cfg)
 	announced.Wrap(func(next http.RoundTripper) http.RoundTripper { return &waitPrinter{next: next, w: errOut} })
 	cluster, err := gvrwatch.Connect(announced)
@@ -105,6 +108,24 @@ func (c *connection) connect(errOut io.Writer) (*server, error) {
 		return nil, fmt.Errorf(unusable, err)
 	}
 	return &server{cluster, cfg, namespace}, nil
+}
+
+// errNoCluster says which kubeconfigs were looked for. As in kubectl, only some of those of KUBECONFIG need to exist.
+func errNoCluster() error {
+	named := slices.DeleteFunc(filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)),
+		func(name string) bool { return name == "" })
+	exists := func(name string) bool {
+		_, err := os.Stat(name)
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	const otherwise = "name a kubeconfig with --kubeconfig or KUBECONFIG, or a server with --server"
+	switch {
+	case len(named) == 0 && !exists(clientcmd.RecommendedHomeFile):
+		return fmt.Errorf("no cluster configured: %s does not exist: %s", clientcmd.RecommendedHomeFile, otherwise)
+	case len(named) > 0 && !slices.ContainsFunc(named, exists):
+		return fmt.Errorf("no cluster configured: KUBECONFIG=%s: no such file", joinNames(named))
+	}
+	return errors.New("no cluster configured: the kubeconfig has none: " + otherwise)
 }
 
 // explain adds to an error of discovery what the user can do about it.

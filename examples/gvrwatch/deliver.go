@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
+	"github.com/gvrwatch/gvrwatch/mux"
 	"github.com/gvrwatch/gvrwatch/stream"
 )
 
@@ -16,11 +18,18 @@ type delivery struct {
 	filter   *filter
 	printing printing
 	printer  eventPrinter
-	counts   summary // nil without --summary
+	counts   summary       // nil without --summary
+	existing *existing     // nil unless only what exists is printed
+	nothing  *nothingFound // nil if nobody needs to know
 }
 
-func (s *session) newDelivery(ctx context.Context, want wanted, p eventPrinter) (*delivery, error) {
-	d := &delivery{printing: s.printing(want), printer: p}
+func (s *session) newDelivery(
+	ctx context.Context, merged *mux.Mux, want wanted, p eventPrinter,
+) (*delivery, error) {
+	d := &delivery{printing: s.printing(want), printer: p, nothing: s.newNothingFound(merged, want)}
+	if s.opts.get && !s.opts.print.watchEvents {
+		d.existing = &existing{s.follows != nil, s.opts.showsNamespaces(), map[string]bool{}}
+	}
 	var err error
 	if d.filter, err = s.opts.filter.newFilter(time.Now()); err != nil {
 		return nil, err
@@ -47,13 +56,25 @@ func (d *delivery) deliver(ev stream.Event, ack func()) (printed bool, err error
 			return false, err
 		}
 	}
+	if printed, err = d.print(ev, whole, ack); err == nil && d.nothing != nil {
+		d.nothing.observe(ev)
+	}
+	return printed, err
+}
+
+// print prints an event as far as it is wanted. Whole is the event without its row.
+func (d *delivery) print(ev, whole stream.Event, ack func()) (printed bool, err error) {
+	if d.existing != nil && !d.existing.has(ev) {
+		ack()
+		return false, nil
+	}
 	out, pass := d.filter.pass(whole)
 	switch {
 	case !pass:
 		d.observe(out)
 		ack()
 		return false, nil
-	case !ev.HasObject() && !(d.printing.flags.isDocuments() && d.filter.controls(ev.Type)):
+	case !ev.HasObject() && !(d.printing.flags.hasControls() && d.filter.controls(ev.Type)):
 		d.control(ev)
 		ack()
 		return false, nil
@@ -85,13 +106,16 @@ func (d *delivery) observe(ev stream.Event) {
 	}
 }
 
-// control prints a control event as a line on stderr, after the objects before it.
+// control prints a control event as a line on stderr, after the objects before it. Only in a pipe, a table that ends
+// soon is printed as a whole.
 func (d *delivery) control(ev stream.Event) {
 	in := ""
 	if ns := namespaceOf(ev, d.printing.namespaces); ns != "" {
 		in = " in the namespace " + ns
 	}
-	_ = d.printer.flush() // stdout remembers its error
+	if !d.printing.finite || screen.IsTerminal(d.printing.streams.Out) {
+		_ = d.printer.flush() // stdout remembers its error
+	}
 	line := func(format string, args ...any) {
 		printMessage(d.printing.streams.ErrOut, "%s: "+format, append([]any{ev.Resource}, args...)...)
 	}

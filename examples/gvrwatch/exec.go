@@ -25,8 +25,8 @@ type execFlags struct {
 
 func (o *execFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.command, "exec", "",
-		"Instead of printing objects, run this shell command for each event, with the event as JSON on its standard "+
-			"input and GVRWATCH_TYPE, GVRWATCH_RESOURCE, GVRWATCH_NAMESPACE and GVRWATCH_NAME in its environment. "+
+		"Run this shell command for each event, instead of printing objects. The event is JSON on its standard "+
+			"input. Its environment has GVRWATCH_TYPE, GVRWATCH_RESOURCE, GVRWATCH_NAMESPACE and GVRWATCH_NAME. "+
 			"Commands for one object run in order. A command that fails is run again after a pause. What it "+
 			"prints passes unchanged, and what it leaves in the background is killed. With --checkpoint, an event "+
 			"counts as handled when its command has ended with status 0. No command is run for an object whose name "+

@@ -30,16 +30,16 @@ func (o *filterFlags) addFlags(f *pflag.FlagSet) {
 		"Print only events of these types: ADDED, MODIFIED, DELETED. In JSON and YAML, SYNCED and GAP are printed if "+
 			"they are named, and are lines on stderr otherwise.")
 	f.StringArrayVar(&o.changed, "changed", nil,
-		"Print an event only if the value at this JSONPath differs from that at the object's last event: .spec or "+
-			".status.phase. May be repeated: one of them must differ.")
+		"Print only events that change the value at this JSONPath: .spec or .status.phase. What counts is the "+
+			"object's last event, printed or not. May be repeated: one of them must differ.")
 	f.StringArrayVar(&o.ignore, "ignore", nil,
 		"Do not print an event in which nothing has changed but this JSONPath, managedFields, resourceVersion and "+
 			"generation: '.status.conditions[*].lastHeartbeatTime'. -o diff does not show it either. May be repeated.")
 	f.DurationVar(&o.since, "since", 0,
-		"Of what exists at the start, print only objects that were created within this time, such as 10m; of Events, "+
-			"those that were observed within it. Changes that come later are all printed.")
+		"Of what exists at the start, print only what was created within this time, such as 10m. Of Events it is the "+
+			"time of their last observation. Changes that come later are all printed.")
 	f.BoolVar(&o.summary, "summary", false,
-		"Print at the end how many objects were added, modified and deleted, by type and namespace, on stderr.")
+		"Print at the end, on stderr, how many objects were added, modified and deleted. By type and namespace.")
 }
 
 // eventTypes are the values of --types.

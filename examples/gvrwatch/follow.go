@@ -32,6 +32,9 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 		waiting = ""
 	}
 	lines := newStatusPrinter(s.streams.ErrOut, served, namespaces, waiting)
+	if s.retries != nil {
+		lines.before = s.retries.settle
+	}
 	for _, t := range want.targets {
 		if err := missing[t.ref]; err != nil {
 			lines.missing(t.ref, err)
@@ -47,9 +50,9 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 	}
 	opts := s.streamOptions()
 	opts.Name = want.name()
-	opts.Logger = slog.New(logHandler{
-		w: s.streams.ErrOut, follows: true, debug: s.opts.conn.verbosity >= requestVerbosity,
-	})
+	log := s.logHandler()
+	log.follows = true
+	opts.Logger = slog.New(log)
 	o := &follow.Options{
 		Source:        func(gvr.Resource) (stream.Options, stream.Run) { return opts, s.streamRun() },
 		UntilSynced:   s.opts.end.untilSynced,
@@ -122,7 +125,7 @@ func (s *session) checkSeen(want wanted, status mux.Status) error {
 				unseen = append(unseen, source.Key)
 			}
 		}
-		return notSeen(unseen)
+		return s.notSeen(unseen)
 	}
 	return s.checkFollowed(want)
 }
@@ -145,14 +148,18 @@ func (s *session) checkFollowed(want wanted) error {
 	}
 	unseen = append(unseen, s.unmatched(want, followed, s.namespaces())...)
 	unseen = append(unseen, s.unavailable(want, status.Discovery)...)
-	return notSeen(unseen)
+	return s.notSeen(unseen)
 }
 
-func notSeen(unseen []string) error {
+func (s *session) notSeen(unseen []string) error {
 	if len(unseen) == 0 {
 		return nil
 	}
-	return fmt.Errorf("--until-synced: not seen: %s (--allow-missing permits that)", joinNames(unseen))
+	flag := "--until-synced: "
+	if s.opts.get {
+		flag = ""
+	}
+	return fmt.Errorf("%snot seen: %s (--allow-missing permits that)", flag, joinNames(unseen))
 }
 
 // unavailable returns the APIs that did not answer, by Status.Discovery, and may have types that a pattern or a

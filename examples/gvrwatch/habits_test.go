@@ -13,13 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// ages matches ages, which differ from run to run.
+var ages = regexp.MustCompile(`[0-9]+[sm][0-9s]*`)
+
 // TestHabits: flags and arguments of kubectl do what they do there.
 func TestHabits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "columns")
 	if err := os.WriteFile(file, []byte("A   B\n.metadata.name  .kind\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	age := regexp.MustCompile(`[0-9]+[sm][0-9s]*`)
 	for _, c := range []struct{ why, args, want string }{
 		{"an object by name", "boats argo", "EVENT      NAME   AGE\nADDED      argo   N\n"},
 		{"TYPE/NAME", "boats/argo -w", "EVENT      NAME   AGE\nADDED      argo   N\n"},
@@ -48,7 +50,7 @@ func TestHabits(t *testing.T) {
 			args = append(args, "--until-synced")
 		}
 		status, stdout, stderr := runTool(t, args...)
-		lines := strings.Split(age.ReplaceAllString(stdout, "N"), "\n")
+		lines := strings.Split(ages.ReplaceAllString(stdout, "N"), "\n")
 		if strings.Contains(c.why, "several") { // in any order
 			slices.Sort(lines)
 		}

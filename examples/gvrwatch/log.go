@@ -17,7 +17,8 @@ type logHandler struct {
 	w io.Writer
 	// follows drops records of resources that are forbidden or not served, because statusPrinter reports these.
 	follows bool
-	debug   bool // print requests
+	debug   bool     // print requests
+	retries *retries // gathers the lines of several types; may be nil
 }
 
 // requestVerbosity is the least -v that prints requests.
@@ -33,28 +34,37 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 		attr[a.Key] = a.Value
 		return true
 	})
-	line := ""
-	if resource, ok := attr["resource"]; ok {
-		line += resource.String() + ": "
-	}
+	resource, ofResource := attr["resource"]
 	cause, failed := attr["error"]
 	after, again := attr["after"]
-	if err, ok := cause.Any().(error); ok && h.follows && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
+	err, _ := cause.Any().(error)
+	if h.follows && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
 		return nil
 	}
-	switch {
-	case failed && again && attr["resource"].Kind() == slog.KindString:
-		line += fmt.Sprintf("trying again in %v: %v", after.Duration().Round(100*time.Millisecond), cause)
-	case failed && again:
-		line += fmt.Sprintf("%s in %v: %v", r.Message, after.Duration().Round(100*time.Millisecond), cause)
-	case failed:
-		line += fmt.Sprintf("%s: %v", r.Message, cause)
-	default:
-		line += r.Message
+	ofStream := resource.Kind() == slog.KindString
+	line := r.Message
+	if failed && again {
+		if ofStream {
+			line = "trying again"
+		}
+		line += fmt.Sprintf(" in %v", after.Duration().Round(100*time.Millisecond))
+	}
+	if h.retries != nil && ofStream && (failed && again || r.Message == recovered) {
+		h.retries.add(resource.String(), line, err)
+		return nil
+	}
+	if failed {
+		line += fmt.Sprintf(": %v", cause)
+	}
+	if ofResource {
+		line = resource.String() + ": " + line
 	}
 	printMessage(h.w, "%s", line)
 	return nil
 }
+
+// recovered is the message of a Stream that watches again after failures.
+const recovered = "watching again"
 
 // Streams and Trackers use neither WithAttrs nor WithGroup.
 

@@ -84,6 +84,7 @@ func run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 		return statusError
 	}
 	// Any error that is not a runError is a mistake in the command line.
+	err = explainCommand(cmd, err)
 	printMessage(streams.ErrOut, "%v", err)
 	fmt.Fprintf(streams.ErrOut, "See '%s --help'.\n", cmd.CommandPath())
 	return statusUsage
@@ -113,14 +114,23 @@ func newRoot(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Comm
 			"connections, server restarts and expired versions, and reports every deletion.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version, _ := cmd.Flags().GetBool("version"); version {
+				return asRunError(printVersions(streams, thisProgram(), "", false))
+			}
+			return cmd.Help()
+		},
 	}
+	root.Flags().Bool("version", false, "Print the versions of the program and of the libraries in it.")
 	if isPlugin(os.Args[0]) {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gvrwatch"}
 	}
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
-	root.AddCommand(newResources(streams), newWatch(streams, out), newTop(streams, out), newWait(streams),
+	root.SetFlagErrorFunc(explainFlag)
+	watch := newWatch(streams, out)
+	root.AddCommand(newResources(streams), newGet(streams, out), watch, newTop(streams, out), newWait(streams),
 		newReplay(streams, out), newTimeline(streams), newCheckpoint(streams), newVersion(streams))
+	addHelp(root, watch)
 	return root
 }

@@ -32,13 +32,17 @@ func addRow(t *screen.Table, cells ...string) error {
 // Write, because several Streams share stderr. Much of a text comes from servers: of a word at most 1 KiB is printed,
 // as of an error, and of the text 16 KiB.
 func printMessage(stderr io.Writer, format string, args ...any) {
-	words := strings.Fields(fmt.Sprintf(format, args...))
+	printLine(stderr, "gvrwatch:", fmt.Sprintf(format, args...))
+}
+
+func printLine(stderr io.Writer, begin, text string) {
+	words := strings.Fields(text)
 	words = words[:min(len(words), 16<<10)]
 	for i, w := range words {
 		escaped := screen.AppendEscaped(nil, shorten(w, 1<<10), "") // before the cuts: an escape is longer
 		words[i] = shorten(string(escaped), 1<<10)
 	}
-	fmt.Fprintln(stderr, "gvrwatch:", shorten(strings.Join(words, " "), 16<<10))
+	fmt.Fprintln(stderr, begin, shorten(strings.Join(words, " "), 16<<10))
 }
 
 // shorten returns at most the first bytes of a text.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -75,6 +76,8 @@ func TestMistakes(t *testing.T) {
 		{"watch boats --exclude= ", 2, "--exclude: must not be empty", "as from an unset variable"},
 		{"watch boats/", 2, "must have a name after the slash", "a name follows the slash"},
 		{"watch boats --watch=false", 2, "the command always watches", "-w is accepted, but not turned off"},
+		{"get boats --for delete", 2, "--for: waits for changes: add --watch", "get ends, and names what was typed"},
+		{"get boats --resource-version 5", 2, "--resource-version: prints changes: add --watch", "what exists, only"},
 		{"watch boats -o name --timestamps", 2, "--timestamps does not apply to --output=name", "there is no column"},
 		{"watch boats -o jsonpath={.a} --timestamps", 2, "--timestamps does not apply", "templates get objects"},
 		{"watch boats -o json --output-watch-events=false --timestamps", 2, "--timestamps does not apply",
@@ -107,6 +110,26 @@ func TestMistakes(t *testing.T) {
 		{"watch boats --colour", 2, "unknown flag: --colour", "an unknown flag is refused"},
 		{"wacht", 2, `unknown command "wacht" for "gvrwatch" Did you mean this? watch`,
 			"an unknown command lists similar ones"},
+		{"explain pods", 2, `unknown command "explain": use kubectl explain`, "a command of kubectl"},
+		{"logs -f pod", 2, `unknown command "logs": use kubectl logs`, "its flags do not matter"},
+		{"describe pod x", 2, `unknown command "describe": use kubectl describe`, "a command of kubectl"},
+		{"ls boats", 2, `unknown command "ls": use gvrwatch get`, "another habit"},
+		{"checkpoint shwo x", 2, `unknown command "shwo" for "gvrwatch checkpoint": did you mean show?`,
+			"a subcommand that is misspelled"},
+		{"frobnicate", 2, `unknown command "frobnicate" for "gvrwatch"`, "nothing is similar"},
+		{"get boats --sort-by x", 2, "unknown flag: --sort-by: use kubectl get --sort-by", "a flag of kubectl get"},
+		{"get -f x.yaml", 2, "did you mean --follow? For a file: kubectl get -f FILE", "stern's -f, or kubectl's"},
+		{"watch boats -Af", 2, "did you mean --follow?", "the flag within a group that is unknown"},
+		{"watch boats --tail=1", 2, "did you mean --limit?", "a flag of logs"},
+		{"watch boats -c x", 2, "gvrwatch watches objects: use kubectl logs", "a flag of logs"},
+		{"get boats --ignore-not-found", 2, "did you mean --allow-missing?", "a flag with another name here"},
+		{"resources --ignore-not-found", 2, "unknown flag: --ignore-not-found", "the command lacks that flag"},
+		{"watch boats --since-time=1h", 2, "unknown flag: --since-time: ", "a flag of logs"},
+		{"watch boats --watch-onyl", 2, "did you mean --watch-only?", "a flag that is misspelled"},
+		{"watch boats --output-watch-event", 2, "did you mean --output-watch-events?", "the end is missing"},
+		{"watch boats --all-namespace", 2, "did you mean --all-namespaces?", "the end is missing"},
+		{"watch boats --context-name x", 2, "did you mean --context?", "there is too much"},
+		{"watch boats --x", 2, "unknown flag: --x", "nothing is similar to one letter"},
 
 		{"watch baots", 1, `no resource type "baots"; did you mean boats.v1.cli.example.com?`,
 			"an unknown name lists similar ones"},
@@ -145,11 +168,35 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestNoKubeconfig(t *testing.T) {
-	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	status, _, stderr := runTool(t, "watch", "boats")
-	if status != 1 || !strings.Contains(stderr, "no cluster configured") {
-		t.Errorf("status %d, %s", status, stderr)
+	used := os.Getenv("KUBECONFIG")
+	dir := t.TempDir()
+	none, other := filepath.Join(dir, "none"), filepath.Join(dir, "other")
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const list = string(filepath.ListSeparator)
+	for _, c := range []struct {
+		why, kubeconfig, flag string
+		status                int
+		want                  string
+	}{
+		{"a file that does not exist", none, "", 1, "no cluster configured: KUBECONFIG=" + none + ": no such file\n"},
+		{"several", none + list + list + other, "", 1, "KUBECONFIG=" + none + ", " + other + ": no such file\n"},
+		{"one that exists is enough, as in kubectl", none + list + used, "", 0, ""},
+		{"a file without a cluster", empty + list + none, "", 1, "configured: the kubeconfig has none: name"},
+		{"the flag comes first", used, none, 1, none + ": no such file"},
+	} {
+		t.Setenv("KUBECONFIG", c.kubeconfig)
+		args := strings.Fields("get boats -o name")
+		if c.flag != "" {
+			args = append(args, "--kubeconfig", c.flag)
+		}
+		status, _, stderr := runTool(t, args...)
+		if status != c.status || !strings.Contains(stderr, c.want) || c.want == "" && stderr != "" {
+			t.Errorf("%s: status %d, want %d with %q\n%s", c.why, status, c.status, c.want, stderr)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ type printFlags struct {
 }
 
 func (o *printFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVarP(&o.output, "output", "o", "", "Output format. One of: ("+strings.Join(outputs[1:], ", ")+").")
+	f.StringVarP(&o.output, "output", "o", "", "Output format: "+strings.Join(outputs[1:], ", ")+".")
 	f.BoolVar(&o.metadataOnly, "metadata-only", false,
 		"Request only the metadata of objects, which costs the server and the network a fraction.")
 	f.BoolVar(&o.showLabels, "show-labels", false, "Print all labels as the last column.")
@@ -101,18 +101,19 @@ func (o *printFlags) hasTime() bool {
 	switch {
 	case withTemplate(o.format):
 		return o.eventsAsked && o.watchEvents
-	case o.format == "json", o.format == "yaml":
+	case o.isDocument():
 		return o.watchEvents
 	}
 	return o.format != "name"
 }
 
+// isDocument reports whether the output is JSON or YAML.
+func (o *printFlags) isDocument() bool { return o.format == "json" || o.format == "yaml" }
+
 func (o *printFlags) isTable() bool { return o.format == "" || o.format == "wide" }
 
-// isDocuments reports whether SYNCED and GAP are printed to stdout. Otherwise they are lines on stderr.
-func (o *printFlags) isDocuments() bool {
-	return (o.format == "json" || o.format == "yaml") && o.watchEvents
-}
+// hasControls reports whether SYNCED and GAP are printed to stdout. Otherwise they are lines on stderr.
+func (o *printFlags) hasControls() bool { return o.isDocument() && o.watchEvents }
 
 // serverColumns reports whether the output or the recording has the columns of the server.
 func (o *watchOptions) serverColumns() bool {
@@ -150,6 +151,8 @@ type printing struct {
 	namespaces bool             // objects of several namespaces
 	clock      func() time.Time // when an event is printed; nil is time.Now
 	past       bool             // the server's cells are older than clock
+	finite     bool             // the run ends when everything that exists is printed
+	leftOut    *int             // counts objects on which a template can't be used; may be nil
 }
 
 func (p printing) now() time.Time {
@@ -165,8 +168,8 @@ func (s *session) newPrinter(want wanted) (eventPrinter, error) {
 
 func (s *session) printing(want wanted) printing {
 	return printing{
-		streams: s.streams, flags: s.opts.print, columns: s.columns,
-		several: want.several, namespaces: s.opts.showsNamespaces(),
+		streams: s.streams, flags: s.opts.print, columns: s.columns, several: want.several,
+		namespaces: s.opts.showsNamespaces(), finite: s.opts.end.untilSynced, leftOut: &s.leftOut,
 	}
 }
 
@@ -187,6 +190,10 @@ func (p printing) newPrinter() (eventPrinter, error) {
 		return nil, err
 	}
 	t.now = p.now
+	t.setFinite(p.finite)
+	if p.leftOut != nil {
+		t.leftOut = p.leftOut
+	}
 	return t, nil
 }
 

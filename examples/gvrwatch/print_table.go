@@ -25,7 +25,9 @@ type eventTable struct {
 
 func newEventTable(p printing) *eventTable {
 	return &eventTable{
-		printing: p, out: screen.Table{Out: p.streams.Out, Live: true, NoHeaders: p.flags.noHeaders},
+		printing: p, out: screen.Table{
+			Out: p.streams.Out, Live: true, Finite: p.finite, NoHeaders: p.flags.noHeaders,
+		},
 		last: map[string][]metav1.TableColumnDefinition{}, kind: map[string]string{},
 	}
 }
@@ -77,6 +79,7 @@ func (t *eventTable) cells(ev stream.Event) (titles []screen.Column, texts []scr
 	}
 	isEvent := ev.Resource.Kind == "Event"
 	for i, c := range titles {
+		texts[i].Long = isEvent && c.Title == details // MESSAGE is among them
 		titles[i].Name = c.Title == "NAME" || isEvent && c.Title == "OBJECT"
 		titles[i].Long = isEvent && c.Title == "MESSAGE" // which says what has happened
 	}
@@ -86,24 +89,27 @@ func (t *eventTable) cells(ev stream.Event) (titles []screen.Column, texts []scr
 // timeFormat is the format of --timestamps in tables.
 const timeFormat = "15:04:05.000"
 
+// details is the title of the column with the other columns of a type.
+const details = "DETAILS"
+
 // addCommon adds the columns that all types have in common.
 func (t *eventTable) addCommon(
 	ev stream.Event, columns []metav1.TableColumnDefinition, cells []string, add func(name, text string),
 ) {
 	age := ageOf(ev, t.printing.now())
-	var details []string
+	var others []string
 	for i, c := range columns {
 		switch name := strings.ToUpper(c.Name); {
 		case c.Format == "name" || c.Priority > 0 && t.printing.flags.format != "wide":
 		case name == "AGE":
 			age = cells[i]
 		default:
-			details = append(details, name+"="+quoteSpaces(cells[i]))
+			others = append(others, keyOf(name)+"="+quoteSpaces(cells[i]))
 		}
 	}
 	add("NAME", t.shortName(ev))
 	add("AGE", age)
-	add("DETAILS", strings.Join(details, " "))
+	add(details, strings.Join(others, " "))
 }
 
 // shortName returns KIND/NAME, or KIND.GROUP/NAME if another group has shown a type of that kind. Groups are long, and
@@ -117,6 +123,15 @@ func (t *eventTable) shortName(ev stream.Event) string {
 		return nameWithKind(ev)
 	}
 	return kind + "/" + ev.Meta().GetName()
+}
+
+// keyOf returns the name of a column without spaces, which would make NAME=VALUE ambiguous.
+func keyOf(name string) string {
+	key := strings.Join(strings.Fields(name), "-")
+	if strings.Contains(key, "=") {
+		return `"` + strings.ReplaceAll(key, `"`, `\"`) + `"`
+	}
+	return quoteSpaces(key)
 }
 
 // quoteSpaces puts a text with spaces between double quotes.

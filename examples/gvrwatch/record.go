@@ -29,8 +29,8 @@ type recordFlags struct {
 
 func (o *recordFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.file, "record", "",
-		"Append to this file everything that is delivered, whatever is printed, for gvrwatch replay and timeline. "+
-			"Values of Secrets are replaced.")
+		"Append everything that is delivered to this file, for replay and timeline. It does not matter what is "+
+			"printed. Values of Secrets are replaced.")
 	f.BoolVar(&o.secrets, "record-secrets", false, "Record Secrets as they are.")
 }
 

@@ -19,8 +19,9 @@ func newResources(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resources",
 		Short: "List the resource types that can be watched",
-		Long: "List the resource types that can be listed and watched, each in the server's preferred version, with\n" +
-			"whether it can be watched across the cluster and inside a namespace. Your permissions are not checked.",
+		Long: "List the resource types that can be listed and watched, each in the server's preferred version,\n" +
+			"with whether it can be watched across the cluster and inside a namespace. Your permissions are\n" +
+			"not checked.",
 		Example: "  gvrwatch resources\n  gvrwatch resources -o name",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,7 +33,7 @@ func newResources(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 	flags.addFlags(cmd.Flags())
 	flags.complete(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (wide, name, json).")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format: wide, name, json.")
 	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"wide", "name", "json"}, noFiles))
 	return cmd
 }

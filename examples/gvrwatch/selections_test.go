@@ -52,7 +52,9 @@ func TestWatchSelections(t *testing.T) {
 		{"robots --follow", "r-default", "", "a served type is followed in the namespace"},
 		{"robtos --follow", "", "robtos: not served yet; did you mean robots.v1.example.com?",
 			"a followed name that is not served lists similar ones"},
-		{"robots,rovers,robots.v1.example.com --follow -A -l a=b", "", "", "selectors apply to all followed types"},
+		{"robots,rovers,robots.v1.example.com --follow -A -l a=b", "",
+			`no robots, rovers with the labels "a=b" found across all namespaces`,
+			"selectors apply to all followed types"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {

@@ -36,6 +36,8 @@ type session struct {
 	follows *follow.Mux         // nil if no type is followed
 	objects []found             // what is watched if no type is followed
 	resumes bool                // the file of --checkpoint had checkpoints
+	retries *retries
+	leftOut int // events on which the template can't be used
 }
 
 // found is a type that is served or, with a name, one object of it.
@@ -51,7 +53,7 @@ func (o *watchOptions) session(
 	if err != nil {
 		return nil, err
 	}
-	s := &session{opts: o, srv: srv, streams: streams}
+	s := &session{opts: o, srv: srv, streams: streams, retries: &retries{w: streams.ErrOut}}
 	cfg := srv.config
 	if o.serverColumns() {
 		whole := o.end.condition != "" || o.filter.needsContent() || o.record.file != "" || o.live
@@ -158,7 +160,7 @@ func (s *session) merge(want *wanted) (*mux.Mux, error) {
 		if f.Namespaced {
 			opts.Namespaces = s.namespaces()
 		}
-		source, err := stream.New(s.client, f.Resource, &opts)
+		source, err := stream.New(s.client, s.readable(f.Resource), &opts)
 		if err != nil {
 			return nil, err
 		}
@@ -168,6 +170,14 @@ func (s *session) merge(want *wanted) (*mux.Mux, error) {
 	}
 	want.several = len(types) > 1
 	return m, nil
+}
+
+// readable returns r, of which a run that ends with SYNCED needs only the list: without verbs, both are assumed.
+func (s *session) readable(r gvr.Resource) gvr.Resource {
+	if s.opts.end.untilSynced && slices.Contains(r.Verbs, "list") {
+		r.Verbs = nil
+	}
+	return r
 }
 
 // key returns the key of the source in the Mux, which has the version, so that two versions of a type can be watched.
@@ -198,8 +208,17 @@ func (s *session) streamOptions() stream.Options {
 		Objects:       s.opts.objectsMode(),
 		LabelSelector: s.opts.what.labelSelector,
 		FieldSelector: s.opts.what.fieldSelector,
-		Logger:        slog.New(logHandler{w: s.streams.ErrOut, debug: s.opts.conn.verbosity >= requestVerbosity}),
+		Logger:        slog.New(s.logHandler()),
 	}
+}
+
+// logHandler returns the handler of the Streams.
+func (s *session) logHandler() logHandler {
+	h := logHandler{w: s.streams.ErrOut, debug: s.opts.conn.verbosity >= requestVerbosity}
+	if len(s.objects) != 1 {
+		h.retries = s.retries
+	}
+	return h
 }
 
 func (s *session) streamRun() stream.Run {

@@ -20,8 +20,9 @@ import (
 //	gvrwatch: widgets.v1.example.com: gone: waiting
 type statusPrinter struct {
 	w          io.Writer
-	namespaces []string // the requested ones; empty means all
-	waiting    string   // ": waiting", or empty if the run does not wait
+	namespaces []string              // the requested ones; empty means all
+	waiting    string                // ": waiting", or empty if the run does not wait
+	before     func(resource string) // is called before a line about it; may be nil
 
 	mu sync.Mutex
 	// servedAtStart has the resources that were served when the program started. No line is written when their watch
@@ -79,6 +80,9 @@ func (s *statusPrinter) changed(f follow.ResourceStatus) {
 	}
 	if cause != nil {
 		text += ": " + cause.Error()
+	}
+	if s.before != nil {
+		s.before(f.Resource.String())
 	}
 	printMessage(s.w, "%s: %s", name, text)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ type templatePrinter struct {
 	events      bool
 	flags       printFlags
 	descents    int // the number of ".." in JSONPaths
+	noItems     noItems
+	printed     bool // the template was used on an object
+	leftOut     *int // objects on which it can't be used
 	now         func() time.Time
 }
 
@@ -49,7 +53,9 @@ func (o *printFlags) newTemplate(out, errOut io.Writer) (*templatePrinter, error
 		}
 	}
 	var err error
-	t := &templatePrinter{out: out, errOut: errOut, events: o.watchEvents && o.eventsAsked, flags: *o}
+	t := &templatePrinter{
+		out: out, errOut: errOut, events: o.watchEvents && o.eventsAsked, flags: *o, leftOut: new(int),
+	}
 	switch kind {
 	case "go-template", "template":
 		var p *printers.GoTemplatePrinter
@@ -69,6 +75,7 @@ func (o *printFlags) newTemplate(out, errOut io.Writer) (*templatePrinter, error
 	if err != nil {
 		return nil, fmt.Errorf("--output=%s: %w", o.output, err)
 	}
+	t.noItems = noItemsOf(text)
 	return t, nil
 }
 
@@ -95,6 +102,7 @@ func (t *templatePrinter) print(ev stream.Event, written func()) error {
 	if size.TooDeep(o.Object, t.descents) {
 		return t.skip(ev, "the object is too deep or too large for \"..\"", written)
 	}
+	t.noItems.warn(t.errOut, t.flags.format, o.Object)
 	var b limited
 	switch p := t.ResourcePrinter.(type) {
 	case *customColumns:
@@ -111,8 +119,9 @@ func (t *templatePrinter) print(ev stream.Event, written func()) error {
 		return t.skip(ev, errTooLarge.Error(), written)
 	}
 	if err != nil {
-		return fmt.Errorf("--output=%s: the template can't be used on %s: %w", t.flags.format, nameWithKind(ev), err)
+		return t.leaveOut(ev, err, written)
 	}
+	t.printed = true
 	if b.Len() > 0 && !bytes.HasSuffix(b.Bytes(), []byte("\n")) {
 		b.WriteByte('\n')
 	}
@@ -127,6 +136,65 @@ func (t *templatePrinter) skip(ev stream.Event, why string, written func()) erro
 	printMessage(t.errOut, "--output=%s: nothing is printed of %s: %s", t.flags.format, nameWithKind(ev), why)
 	written()
 	return nil
+}
+
+// leaveOut says why nothing is printed of an object, which may be odd: a field of it has another type than in others.
+// If the template can't be used on any of the first ones, the template is wrong.
+func (t *templatePrinter) leaveOut(ev stream.Event, err error, written func()) error {
+	const most = 10
+	*t.leftOut++
+	switch {
+	case *t.leftOut <= most:
+		printMessage(t.errOut, "--output=%s: the template can't be used on %s: %v",
+			t.flags.format, nameWithKind(ev), err)
+	case !t.printed:
+		return fmt.Errorf("--output=%s: the template can't be used on any of the first %d objects",
+			t.flags.format, *t.leftOut)
+	case *t.leftOut == most+1:
+		printMessage(t.errOut, "--output=%s: more objects are left out, which are not named", t.flags.format)
+	}
+	written()
+	return nil
+}
+
+// checkLeftOut returns an error if objects were left out: scripts must not take a part for the whole.
+func (s *session) checkLeftOut() error {
+	if s.leftOut == 0 || s.opts.end.condition != "" {
+		return nil
+	}
+	return fmt.Errorf("--output=%s: the template can't be used on %s, of which nothing is printed",
+		s.opts.print.format, count(s.leftOut, "event"))
+}
+
+// noItems is what a template should be that is meant for the list of kubectl get: nothing if it is not.
+type noItems struct{ instead string }
+
+var (
+	rangeOfItems = regexp.MustCompile(`\{+-? *range +\$?\.items(\[[^]]*\])? *-?\}+`)
+	items        = regexp.MustCompile(`(^|[{ (:,|$])\.items(\[[^]]*\])?(\W|$)`)
+	endOfRange   = regexp.MustCompile(`\{+-? *end *-?\}+`)
+)
+
+func noItemsOf(template string) noItems {
+	if !items.MatchString(template) {
+		return noItems{}
+	}
+	instead := template
+	if rangeOfItems.MatchString(template) {
+		instead = endOfRange.ReplaceAllString(rangeOfItems.ReplaceAllString(template, ""), "")
+	}
+	whole := strings.NewReplacer("{{}}", "{{.}}", "{}", "{@}")
+	return noItems{whole.Replace(items.ReplaceAllString(instead, "$1$3"))}
+}
+
+// warn says once that an object is no list, unless it has the field: then the template is right.
+func (n *noItems) warn(errOut io.Writer, output string, object map[string]any) {
+	if _, has := object["items"]; n.instead == "" || has {
+		return
+	}
+	printMessage(errOut, "--output=%s: there are no .items here, because each object is printed by itself: use %s",
+		output, n.instead)
+	n.instead = ""
 }
 
 // jsonPath prints the values of a JSONPath.
@@ -227,6 +295,13 @@ func (t *templatePrinter) flush() error {
 		return c.out.Flush()
 	}
 	return nil
+}
+
+// setFinite says whether a table of custom columns ends soon.
+func (t *templatePrinter) setFinite(finite bool) {
+	if c, ok := t.ResourcePrinter.(*customColumns); ok {
+		c.out.Finite = finite
+	}
 }
 
 // customColumns prints the values of JSON paths as a table.

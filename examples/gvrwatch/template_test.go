@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -106,12 +108,98 @@ func TestPathsAreOfEachObject(t *testing.T) {
 
 // TestErrorsOfPathsQuoteNothing: no error has what is in the object.
 func TestErrorsOfPathsQuoteNothing(t *testing.T) {
-	p := newTemplatePrinter(t, "jsonpath={.spec[?(@.a)]}", &bytes.Buffer{}, &bytes.Buffer{})
+	var stderr bytes.Buffer
+	p := newTemplatePrinter(t, "jsonpath={.spec[?(@.a)]}", &bytes.Buffer{}, &stderr)
 	ev := event(stream.Added)
 	ev.Object.Object["spec"] = map[string]any{"password": "x"}
-	const want = "--output=jsonpath: the template can't be used on boat.example.com/argo: " +
-		"what it filters is not array or slice and cannot be filtered"
-	if err := p.print(ev, ack); err == nil || err.Error() != want {
-		t.Errorf("want %q, got %v", want, err)
+	const want = "gvrwatch: --output=jsonpath: the template can't be used on boat.example.com/argo: " +
+		"what it filters is not array or slice and cannot be filtered\n"
+	if err := p.print(ev, ack); err != nil || stderr.String() != want {
+		t.Errorf("want %q, got %v, %s", want, err, &stderr)
+	}
+}
+
+// TestOddObjectsAreLeftOut: one object whose field has another type does not end the run, and is an error at the end.
+func TestOddObjectsAreLeftOut(t *testing.T) {
+	s := newScripted(t, robotType)
+	s.Put(robotType, "default", "a", "spec.n=x")
+	for _, name := range []string{"b", "c"} {
+		_, err := s.Create(robotType, &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"namespace": "default", "name": name},
+			"spec":     map[string]any{"n": []any{name}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const odd = "gvrwatch: --output=jsonpath: the template can't be used on robot.example.com/a: "
+	const last = "gvrwatch: --output=jsonpath: the template can't be used on 1 event, of which nothing is printed\n"
+	const output = " -o jsonpath={.spec.n[0]}"
+	for _, c := range []struct {
+		why, args string
+		status    int
+	}{
+		{"a run that ends with what exists", "get robots", 1},
+		{"a run that ends by --limit", "watch robots --limit 3", 1},
+		{"a run that ends by --timeout", "watch robots --timeout 500ms", 1},
+	} {
+		stdout, stderr := s.start(c.args + output).wait(c.status)
+		if stdout != "b\nc\n" || !strings.Contains(stderr, odd) || !strings.HasSuffix(stderr, last) {
+			t.Errorf("%s: %q\n%s", c.why, stdout, stderr)
+		}
+	}
+	p := s.start("watch robots" + output)
+	p.awaitStdout("c\n")
+	p.awaitStderr("robots.v1.example.com: synced")
+	p.end() // a signal is a normal end
+	for i := range 30 {
+		s.Put(robotType, "default", fmt.Sprint("odd-", i), "spec.n=x")
+	}
+	s.start("get robots -l none=none" + output).wait(0)
+	_, stderr := s.start("get robots" + output).wait(1)
+	if n := strings.Count(stderr, "\n"); n > 13 || !strings.Contains(stderr, "more objects are left out") {
+		t.Errorf("%d lines on stderr:\n%s", n, stderr)
+	}
+	_, stderr = s.start("watch robots -o jsonpath={.metadata.name[0]}").wait(1)
+	if !strings.HasSuffix(stderr, "the template can't be used on any of the first 11 objects\n") {
+		t.Errorf("a template that is wrong ends the run:\n%s", stderr)
+	}
+}
+
+// TestTemplatesOfLists: kubectl get prints one list, which has .items, and the tool each object.
+func TestTemplatesOfLists(t *testing.T) {
+	for _, tt := range []struct{ output, instead string }{
+		{"jsonpath={.items[*].metadata.name}", "{.metadata.name}"},
+		{"jsonpath={.items[0].spec.containers[*].image}", "{.spec.containers[*].image}"},
+		{"jsonpath={$.items[*].metadata.name}", "{$.metadata.name}"},
+		{`jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}`, `{.metadata.name}{"\n"}`},
+		{"jsonpath={.items}", "{@}"},
+		{"go-template={{range .items}}{{.metadata.name}} {{end}}", "{{.metadata.name}}"},
+		{"custom-columns=NAME:.items[*].metadata.name,KIND:.kind", "NAME:.metadata.name,KIND:.kind"},
+		{"jsonpath={.spec.items[*].name}", ""},
+		{"jsonpath={.metadata.name}", ""},
+		{"custom-columns=ITEMS:.itemsLeft", ""},
+	} {
+		var stdout, stderr bytes.Buffer
+		p := newTemplatePrinter(t, tt.output, &stdout, &stderr)
+		list := event(stream.Added)
+		list.Object.Object["items"] = []any{map[string]any{"metadata": map[string]any{"name": "x"}}}
+		for i, ev := range []stream.Event{list, event(stream.Added), event(stream.Added)} {
+			if err := p.print(ev, ack); err != nil {
+				t.Errorf("%s: %v", tt.output, err)
+			}
+			if i == 0 && stderr.Len() > 0 {
+				t.Errorf("%s: an object has the field: %s", tt.output, &stderr)
+			}
+		}
+		format, _, _ := strings.Cut(tt.output, "=")
+		want := ""
+		if tt.instead != "" {
+			want = "gvrwatch: --output=" + format +
+				": there are no .items here, because each object is printed by itself: use " + tt.instead + "\n"
+		}
+		if diff := cmp.Diff(want, strings.ReplaceAll(stderr.String(), " \n", "\n")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.output, diff)
+		}
 	}
 }

@@ -29,8 +29,8 @@ Keys:
   arrows, PgUp, PgDn, Home, End   move
   s                               sort by churn, age (newest first), or name
   / or any other letter or digit  filter: what is typed must be in the line; Esc clears it
-  Enter                           the last changes of the object, with the time and the field managers
-                                  that made them; Enter or Esc goes back
+  Enter                           the last changes of the object, with time and field managers;
+                                  Enter or Esc goes back
   q, Ctrl-C                       leave
 
 While the filter is typed, q and s belong to it, until Enter or a key that moves. Changes are kept of

@@ -32,14 +32,18 @@ func newVersion(streams genericiooptions.IOStreams) *cobra.Command {
 			if err := oneOf("output", output, "", "json", "yaml"); err != nil {
 				return err
 			}
-			info, _ := debug.ReadBuildInfo()
-			return asRunError(printVersions(streams, versionsOf(info, released), output, short))
+			return asRunError(printVersions(streams, thisProgram(), output, short))
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (json, yaml).")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format: json, yaml.")
 	cmd.Flags().BoolVar(&short, "short", false, "Print the version of the program alone.")
 	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, noFiles))
 	return cmd
+}
+
+func thisProgram() versions {
+	info, _ := debug.ReadBuildInfo()
+	return versionsOf(info, released)
 }
 
 // versionsOf reads the versions from what the go command has put into the program. It may be nil.

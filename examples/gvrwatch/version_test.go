@@ -50,3 +50,12 @@ func TestVersion(t *testing.T) {
 		t.Errorf("status %d, %v: %s", status, err, stdout)
 	}
 }
+
+// TestVersionFlag: --version prints what version does.
+func TestVersionFlag(t *testing.T) {
+	_, want, _ := runTool(t, "version")
+	status, got, stderr := runTool(t, "--version")
+	if diff := cmp.Diff(want, got); diff != "" || status != 0 || stderr != "" || want == "" {
+		t.Errorf("status %d, %s (-want +got):\n%s", status, stderr, diff)
+	}
+}

@@ -37,8 +37,8 @@ func parseCondition(text string) (condition.Condition, error) {
 }
 
 // conditionsHelp is what --for takes, in help texts.
-const conditionsHelp = "condition=Ready, delete, create, jsonpath={.status.phase}=Running, or ready (what kstatus " +
-	"calls current: the controller has seen the latest change and is done with it)"
+const conditionsHelp = "condition=Ready, delete, create, jsonpath={.status.phase}=Running or ready. Ready is what " +
+	"kstatus calls current: the controller has seen the latest change and is done with it"
 
 // waitOptions are the flags of wait.
 type waitOptions struct {

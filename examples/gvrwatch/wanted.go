@@ -36,22 +36,22 @@ func (o *selectionFlags) addFlags(f *pflag.FlagSet) {
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false,
 		"Watch across all namespaces, whatever --namespace says.")
 	f.BoolVar(&o.all, "all", false,
-		"Watch every type, as the pattern '*' does, except those that change all the time ("+defaultExclude+
-			"). To include one of them, name it beside '*'.")
+		"Watch every type but those that change all the time. It is the pattern '*', without "+defaultExclude+
+			". To watch them too, name them after '*' instead of --all: gvrwatch watch '*,events,leases' -A.")
 	f.StringSliceVar(&o.categories, "category", nil,
 		"Watch the types of this category, such as all. May be repeated.")
 	f.StringSliceVar(&o.exclude, "exclude", nil,
-		"Exclude types that match this pattern, such as secrets or '*.example.com', from those that patterns, "+
-			"categories and --all select. May be repeated.")
+		"Exclude types that match this pattern: secrets, '*.example.com'. It applies to what patterns, categories "+
+			"and --all select. May be repeated.")
 	f.BoolVar(&o.follow, "follow", false,
-		"Wait for named types that are not served or that you may not watch, and resume whenever they come back.")
+		"Wait for named types that are not served, or may not be watched. Resume whenever they come back.")
 	f.StringSliceVar(&o.candidates, "candidates", nil,
 		"Namespaces to try for a followed type that you may not watch across the cluster, if you may not list "+
 			"namespaces.")
 	f.StringVarP(&o.labelSelector, "selector", "l", "",
-		"Label selector, as in kubectl: -l key1=value1,key2 in (a,b),!key3.")
+		"Label selector, as in kubectl: key1=value1,key2 in (a,b),!key3.")
 	f.StringVar(&o.fieldSelector, "field-selector", "",
-		"Field selector, as in kubectl: --field-selector key1=value1,key2!=value2.")
+		"Field selector, as in kubectl: key1=value1,key2!=value2.")
 }
 
 // target is a type or, with a name, one object of it.
@@ -150,7 +150,7 @@ func (o *watchOptions) checkArgs(args []string, want *wanted) error {
 	case o.what.all && len(args) > 0:
 		// In kubectl, --all selects all objects of a type: the user may have meant that.
 		return fmt.Errorf("--all and %q exclude each other, because --all watches every type: "+
-			"omit one, or add '*' to the names", args[0])
+			"omit one, or type '*,%s'", args[0], args[0])
 	case o.what.all && len(o.what.categories) > 0:
 		return errors.New("--all and --category exclude each other, because --all watches every type: omit one")
 	case o.what.all:

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +42,34 @@ func TestArguments(t *testing.T) {
 		diff := cmp.Diff(c.want, want.targets, cmp.AllowUnexported(target{})) + cmp.Diff(c.patterns, want.patterns)
 		if diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.why, diff)
+		}
+	}
+}
+
+// TestHelpOfAll: the command that --all's help and error name watches what --all leaves out.
+func TestHelpOfAll(t *testing.T) {
+	s := newScripted(t, robotType, newType("events", "", true), leaseType)
+	s.Put(robotType, "default", "a")
+	s.Put(newType("events", "", true), "default", "b")
+	s.Put(leaseType, "default", "c")
+	const all = "event/b lease.coordination.k8s.io/c robot.example.com/a"
+	get := func(args string) string {
+		stdout, _ := s.start("get -o name -A " + args).wait(0)
+		names := strings.Fields(stdout)
+		slices.Sort(names)
+		return strings.Join(names, " ")
+	}
+	if got := get("--all"); got != "robot.example.com/a" {
+		t.Errorf("--all prints %s", got)
+	}
+	_, help, _ := runTool(t, "options")
+	_, _, refused := runTool(t, strings.Fields("watch events,leases --all")...)
+	for _, text := range []string{strings.Join(strings.Fields(help), " "), refused} {
+		named := regexp.MustCompile(`'(\*,[^']+)'`).FindStringSubmatch(text)
+		if named == nil {
+			t.Errorf("no command in %s", text)
+		} else if got := get(named[1]); got != all {
+			t.Errorf("%s prints %s, want %s", named[1], got, all)
 		}
 	}
 }

@@ -31,6 +31,7 @@ type watchOptions struct {
 	record recordFlags
 	exec   execFlags
 
+	get    bool           // of the command get, without -w: see beGet
 	screen *screen.Screen // what the streams write to
 	live   bool           // top: the terminal is redrawn in place
 	title  string         // of the live view
@@ -50,19 +51,19 @@ func (o *startFlags) addFlags(f *pflag.FlagSet) {
 			"reported.")
 	f.BoolVar(&o.watchOnly, "watch-only", false, "Do not print what exists, only changes.")
 	f.StringVar(&o.checkpoint, "checkpoint", "",
-		"Record in this file which events have been written to stdout, and resume after them. After a kill the last "+
+		"Record in this file what has been written to stdout, and resume after it. After a kill the last "+
 			"ones may be written again.")
 	f.BoolVar(&o.latest, "latest", false,
 		"If stdout is slower than the server, print only the newest state of each object instead of making the "+
 			"server wait. In JSON, \"coalesced\" is the number of other events that an event stands for.")
-	f.BoolP("watch", "w", true, "Accepted because kubectl get has it. The command always watches.")
-	f.MarkHidden("watch")
 }
 
 func (o *watchOptions) checkStart() error {
 	switch {
 	case o.begin.checkpoint != "" && (o.begin.watchOnly || o.begin.resourceVersion != ""):
 		return errors.New("--checkpoint: says where the watch begins: omit --watch-only and --resource-version")
+	case o.get && o.begin.resourceVersion != "":
+		return errors.New("--resource-version: prints changes: add --watch, or use gvrwatch watch")
 	case o.begin.watchOnly && o.end.untilSynced:
 		return errors.New("--watch-only and --until-synced exclude each other: nothing would be printed")
 	case o.begin.resourceVersion != "" && o.end.untilSynced:
@@ -113,7 +114,7 @@ func (o *endFlags) addFlags(f *pflag.FlagSet) {
 		"End when everything that exists has been printed. Followed types that are not served, that are failing, or "+
 			"that you may not watch, are not waited for; then the exit status is 1.")
 	f.BoolVar(&o.allowMissing, "allow-missing", false,
-		"With --until-synced, exit with status 0 even if something was not seen.")
+		"Exit with status 0 even if something was not seen. It applies to --until-synced and to get.")
 	f.StringVar(&o.condition, "for", "",
 		"End when all objects meet a condition at the same time: "+conditionsHelp+". Named objects need not exist yet.")
 }
@@ -126,6 +127,8 @@ func (o *watchOptions) checkEnd() error {
 		return fmt.Errorf("--limit=%d: must not be negative", o.end.limit)
 	case o.end.allowMissing && !o.end.untilSynced:
 		return errors.New("--allow-missing: applies only to --until-synced")
+	case o.end.condition != "" && o.get:
+		return errors.New("--for: waits for changes: add --watch, or use gvrwatch watch")
 	case o.end.condition != "" && (o.end.untilSynced || o.end.limit > 0):
 		return errors.New("--for: says when the watch ends: omit --until-synced and --limit")
 	case o.end.condition != "" && o.exec.command != "":
@@ -140,7 +143,10 @@ func (o *watchOptions) checkEnd() error {
 
 const watchLong = `Watch resources: first ADDED for each object that exists, then SYNCED, then the changes.
 
-TYPE is a plural, singular, short name, kind or list kind, with or without group and version:
+` + watchRest
+
+// watchRest is what get says, too.
+const watchRest = `TYPE is a plural, singular, short name, kind or list kind, with or without group and version:
 po, Pod, deployments.apps, deployments.v1.apps, apps/v1/Deployment, v1/pods. It may also be a pattern
 of plurals and groups: '*.example.com', 'w*.example.com', '*.' (the core group), '*'. If no resource
 has the name but a category does, such as all, the types of the category are watched. Names of
@@ -173,41 +179,46 @@ const watchExample = `  gvrwatch watch pods
   gvrwatch watch deployments.apps,services -n web -l app=shop
   gvrwatch watch pods -o diff                            # what changes, and who changes it
   gvrwatch watch pods web-0 --for condition=Ready --timeout 1m
+  gvrwatch watch '*.example.com',pods -A                 # every type of the group, future ones too
   gvrwatch watch widgets.example.com -A -o json --until-synced
-  gvrwatch watch pods -A -o json --checkpoint pods.db    # resume where the last run ended, even if it was killed
+  gvrwatch watch pods -A -o json --checkpoint pods.db    # resume where the last run ended
   gvrwatch watch pods -A --exec ./handle --checkpoint pods.db
-  gvrwatch watch widgets.example.com -A --follow         # wait until it is served and you may watch it
-  gvrwatch watch '*.example.com',pods -A                 # every type of the group, including future ones
+  gvrwatch watch widgets.example.com -A --follow         # wait until it is served
   gvrwatch watch --all -A --exclude secrets -o json      # all but secrets, events, leases`
 
 func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Command {
 	o := &watchOptions{screen: out}
-	cmd := &cobra.Command{
+	cmd := o.command(streams, &cobra.Command{
 		Use:     "watch TYPE[,TYPE]... [NAME]... | TYPE/NAME...",
 		Short:   "Watch resources by name, pattern or category",
 		Long:    watchLong,
 		Example: watchExample,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.print.eventsAsked = cmd.Flags().Changed("output-watch-events")
-			want, err := o.check(args)
-			if err != nil {
-				return err
-			}
-			if err := checkNotEmpty(cmd.Flags(), "checkpoint", "for", "exec", "resource-version", "namespace",
-				"category", "exclude", "candidates", "record", "types", "changed", "ignore"); err != nil {
-				return err
-			}
-			if watch, _ := cmd.Flags().GetBool("watch"); !watch {
-				return errors.New("--watch=false: the command always watches: use kubectl get, or --until-synced")
-			}
-			for _, name := range []string{"exec-workers", "exec-retries", "exec-timeout"} {
-				if o.exec.command == "" && cmd.Flags().Changed(name) {
-					return fmt.Errorf("--%s: applies only to --exec", name)
-				}
-			}
-			out.SetColor(o.print.color)
-			return asRunError(o.run(cmd.Context(), streams, want))
-		},
+	})
+	cmd.Flags().BoolP("watch", "w", true, "Accepted because kubectl get has it. The command always watches.")
+	cmd.Flags().MarkHidden("watch")
+	return cmd
+}
+
+// command adds to cmd what watch and get have in common.
+func (o *watchOptions) command(streams genericiooptions.IOStreams, cmd *cobra.Command) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.print.eventsAsked = cmd.Flags().Changed("output-watch-events")
+		watch, _ := cmd.Flags().GetBool("watch")
+		switch {
+		case cmd.Name() == getName && !watch:
+			o.beGet()
+		case !watch:
+			return errors.New("--watch=false: the command always watches: use gvrwatch get, or --until-synced")
+		}
+		want, err := o.check(args)
+		if err != nil {
+			return err
+		}
+		if err := o.checkEmpty(cmd.Flags()); err != nil {
+			return err
+		}
+		o.screen.SetColor(o.print.color)
+		return asRunError(o.run(cmd.Context(), streams, want))
 	}
 	f := cmd.Flags()
 	o.conn.addFlags(f)
@@ -220,6 +231,20 @@ func newWatch(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Com
 	o.exec.addFlags(f)
 	o.complete(cmd)
 	return cmd
+}
+
+// checkEmpty refuses flags that are given without a value, and those of --exec without it.
+func (o *watchOptions) checkEmpty(flags *pflag.FlagSet) error {
+	if err := checkNotEmpty(flags, "checkpoint", "for", "exec", "resource-version", "namespace",
+		"category", "exclude", "candidates", "record", "types", "changed", "ignore"); err != nil {
+		return err
+	}
+	for _, name := range []string{"exec-workers", "exec-retries", "exec-timeout"} {
+		if o.exec.command == "" && flags.Changed(name) {
+			return fmt.Errorf("--%s: applies only to --exec", name)
+		}
+	}
+	return nil
 }
 
 // checkNotEmpty refuses flags that are given without a value, as from an unset variable.
@@ -246,9 +271,10 @@ func (o *watchOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 	}
 	store, err := file.Open(o.begin.checkpoint)
 	if err != nil {
-		return fmt.Errorf("--checkpoint=%s: %w", o.begin.checkpoint, err)
+		return fmt.Errorf("--checkpoint=%s: %w", o.begin.checkpoint, explainCheckpoint(o.begin.checkpoint, err))
 	}
-	return errors.Join(o.watch(ctx, streams, want, store), store.Close())
+	err = explainCheckpoint(o.begin.checkpoint, o.watch(ctx, streams, want, store))
+	return errors.Join(err, store.Close())
 }
 
 // watch prints the events of the wanted resources and commits checkpoints to store, which may be nil.
@@ -279,8 +305,10 @@ func (o *watchOptions) watch(
 	switch {
 	case o.end.condition != "" && err != nil && signalled.Err() != nil:
 		return fmt.Errorf("--for=%s was not met before the signal%s", o.end.condition, unmet(err))
-	case signalled.Err() != nil, errors.Is(err, errLimit):
+	case signalled.Err() != nil:
 		return nil
+	case err == nil, errors.Is(err, errLimit):
+		return s.checkLeftOut()
 	case !errors.Is(err, errTimeout):
 		return err
 	case merged == nil:
@@ -295,11 +323,12 @@ func (o *watchOptions) watch(
 	case o.end.condition != "":
 		return fmt.Errorf("--for=%s was not met within --timeout=%v%s", o.end.condition, o.end.timeout, unmet(err))
 	}
-	return nil
+	return s.checkLeftOut()
 }
 
 // consume prints and acks events until the run ends.
 func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (err error) {
+	defer s.retries.flush()
 	if s.opts.live {
 		return s.look(ctx, merged, want)
 	}
@@ -321,7 +350,7 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 			}
 		}()
 	}
-	d, err := s.newDelivery(ctx, want, p)
+	d, err := s.newDelivery(ctx, merged, want, p)
 	if err != nil {
 		return err
 	}

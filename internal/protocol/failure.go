@@ -53,8 +53,8 @@ func (f Failure) unsupported() bool {
 	return f.Class == NotAllowed || f.Class == Invalid || f.Class == NotImplemented
 }
 
-// mayNotList reports whether the server refuses lists. It may still permit watches.
-func (f Failure) mayNotList() bool {
+// refusesVerb reports whether the server refuses lists, or watches. It may still permit the other.
+func (f Failure) refusesVerb() bool {
 	return !f.Gateway && (f.Class == Forbidden || f.Class == NotAllowed)
 }
 

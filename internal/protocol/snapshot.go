@@ -111,11 +111,11 @@ func (s Listing) failed(f Failure) State {
 	m := &s.Memory
 	if len(s.tokens) == 0 {
 		switch {
-		case f.mayNotList() && m.rules.InitialEvents && !m.silent:
+		case f.refusesVerb() && m.rules.InitialEvents && !m.silent:
 			// A caller that may watch but not list can only use streaming lists. It tries one at once; if that fails,
 			// there is a wait.
 			return m.snapshot(true)
-		case f.mayNotList() && m.rules.WantInitialEvents && (Lasts(*m) || m.brokenInitial < maxTries):
+		case f.refusesVerb() && m.rules.WantInitialEvents && (Lasts(*m) || m.brokenInitial < maxTries):
 			// Streaming lists are tried even if the server seemed to lack them: while servers are upgraded, some have
 			// them and some do not.
 			m.rules.InitialEvents = true

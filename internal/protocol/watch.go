@@ -49,6 +49,14 @@ func (s Connecting) failed(f Failure) (State, Outputs) {
 		m.empty++ // it proves as little as a watch that closes at once
 	}
 	switch {
+	case s.pending == onceOpen && m.rules.UntilSynced && f.refusesVerb():
+		// The snapshot is complete, and what follows it is not wanted: a caller that may only list has all of it.
+		next, synced := m.reachSynced()
+		return next, Outputs{Reached: synced}
+	case s.initial && m.rules.UntilSynced && f.Class == Forbidden && f.refusesVerb():
+		// A list needs no watch. If it is refused, too, its error is that of the caller.
+		m.rules.InitialEvents, m.rules.WantInitialEvents = false, false
+		return Listing{Memory: s.Memory}, Outputs{}
 	case s.initial && f.unsupported():
 		return ReadingInitial{Memory: s.Memory}.unsupported(f.Err)
 	case s.initial && f.Class == BadRequest:
@@ -301,7 +309,7 @@ func (s Probing) failed(f Failure) State {
 		// One object was listed, so the server answers. The watch shows when it can send events again.
 		m.server.blind = f.Err
 		return s.connect()
-	case f.mayNotList() || f.Class == Unusable:
+	case f.refusesVerb() || f.Class == Unusable:
 		// Lists are forbidden or useless here: let the watch decide.
 		return s.connect()
 	case f.Class == Expired && m.failures >= maxTries:

@@ -1,7 +1,7 @@
 // Devserver runs a real API server on loopback until a signal ends it: etcd and apiextensions-apiserver in one process,
 // which serve CustomResourceDefinitions and their objects.
 //
-//	go run ./examples/devserver/cmd/devserver -dir ~/.gvrwatch-dev
+//	go run ./examples/start devserver -dir ~/.gvrwatch-dev
 //	kubectl --kubeconfig ~/.gvrwatch-dev/kubeconfig api-resources
 //
 // When the server is ready, it prints one line of JSON: {"kubeconfig":"…","server":"https://127.0.0.1:…"}.

@@ -22,13 +22,14 @@ type Layout struct {
 	screen int
 }
 
-// Fit returns where columns are in a screen that is so wide, if the widest cells are as wide as want. It returns the
-// same layout as before while that has room for them, so that columns do not move without need.
-func (l Layout) Fit(want []int, columns []Column, screen int) Layout {
+// Fit returns where columns are in a screen that is so wide. Want has the width of the widest cell of each column, its
+// title included; cells has it without. It returns the same layout as before while that has room for them, so that
+// columns do not move without need.
+func (l Layout) Fit(want, cells []int, columns []Column, screen int) Layout {
 	if screen == l.screen && l.now.holds(want, screen) {
 		return l
 	}
-	return Layout{fit(want, columns, screen), screen}
+	return Layout{fit(want, cells, columns, screen), screen}
 }
 
 // Widths returns the widths of the columns that are shown: the last ones may be missing.

@@ -149,6 +149,16 @@ func (l *statusLine) erase() {
 	l.drawn = ""
 }
 
+// Columns returns how wide a text for w should be: as wide as the terminal, but at least least and at most most.
+func Columns(w io.Writer, least, most int) int {
+	to := outputOf(w).to
+	if to.size == nil {
+		return most
+	}
+	columns, _ := to.columnsAndRows()
+	return min(max(columns, least), most)
+}
+
 // columnsAndRows returns the size of a terminal, or 80 and 24 if it does not know.
 func (s *sink) columnsAndRows() (columns, rows int) {
 	columns, rows = s.size()

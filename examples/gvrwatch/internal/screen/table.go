@@ -25,14 +25,18 @@ type Column struct {
 // of kubectl get --watch.
 type Table struct {
 	Out io.Writer // an Output, or else what has neither colours nor a status line
-	// Live prints each row at once. Only in a terminal, the rows of the first 100 ms, but at most 200, are printed
-	// together, so that the first widths are right. Without Live, Flush prints all rows.
-	Live      bool
+	// Live prints each row at once, but the rows of the first 100 ms, at most 200, together, so that the first widths
+	// are right. Without Live, Flush prints all rows.
+	Live bool
+	// Finite says that the end of a Live table is near: the rows of the first second, at most 1,000, are printed
+	// together.
+	Finite    bool
 	NoHeaders bool
 
 	mu      sync.Mutex
 	columns []Column // with titles that are escaped
-	want    []int    // widths of the widest cells
+	want    []int    // widths of the widest cells, titles included
+	cells   []int    // without them
 	rows    []row    // that are not printed yet
 	timer   *time.Timer
 	shown   *shown // nil before the first row of the columns
@@ -70,9 +74,9 @@ func (t *Table) Columns(columns ...Column) error {
 		return nil
 	}
 	err := t.flush()
-	t.columns, t.want, t.shown = columns, make([]int, len(columns)), nil
+	t.columns, t.want, t.cells, t.shown = columns, make([]int, len(columns)), make([]int, len(columns)), nil
 	if !t.NoHeaders {
-		t.widen(titles(columns))
+		widen(t.want, titles(columns))
 	}
 	return err
 }
@@ -80,21 +84,22 @@ func (t *Table) Columns(columns ...Column) error {
 // Row adds a row. Cells beyond the last column are left out. Written, which may be nil, is called once the row is
 // written: before Row, Flush or Columns returns, or in a goroutine. It must not use the Table.
 func (t *Table) Row(written func(), cells ...Text) error {
-	const (
-		mostTime = 100 * time.Millisecond
-		mostRows = 200
-	)
+	mostTime, mostRows := 100*time.Millisecond, 200
+	if t.Finite {
+		mostTime, mostRows = time.Second, 1000
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cells = slices.Clone(cells[:min(len(cells), len(t.columns))])
 	for i, c := range cells {
 		cells[i].Text = string(AppendEscaped(nil, c.Text, ""))
 	}
-	t.widen(cells)
+	widen(t.want, cells)
+	widen(t.cells, cells)
 	t.rows = append(t.rows, row{cells, written})
 	switch {
 	case !t.Live:
-	case t.shown != nil, outputOf(t.Out).to.size == nil, len(t.rows) == mostRows:
+	case t.shown != nil, len(t.rows) == mostRows:
 		return t.flush()
 	case t.timer == nil:
 		t.timer = time.AfterFunc(mostTime, func() { _ = t.Flush() }) // Out returns the error again
@@ -142,10 +147,13 @@ func (t *Table) flush() error {
 }
 
 // widen makes room for cells. One cell that is extremely wide must not pad all later rows, so it moves the next one.
-func (t *Table) widen(cells []Text) {
-	const most = 1000
+func widen(widths []int, cells []Text) {
+	most := 1000
 	for i, c := range cells {
-		t.want[i] = max(t.want[i], min(cellWidth(c.Text), most))
+		if c.Long && i == len(widths)-1 {
+			most = leastLast
+		}
+		widths[i] = max(widths[i], min(cellWidth(c.Text), most))
 	}
 }
 
@@ -159,16 +167,16 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 		}
 	} else {
 		width, height = out.to.columnsAndRows()
-		want := slices.Clone(t.want)
+		want, cells := slices.Clone(t.want), slices.Clone(t.cells)
 		if last := len(want) - 1; t.isLong(last) {
-			want[last] = min(want[last], leastLast)
+			want[last], cells[last] = min(want[last], leastLast), min(cells[last], leastLast)
 		}
-		if t.shown != nil && width == t.shown.screen && t.shown.now.holds(want, width) {
+		if t.shown != nil && width == t.shown.screen && t.shown.now.holds(cells, width) {
 			l = t.shown.now
-			if last := len(l.widths) - 1; l.widths[last] < want[last] {
-				l.widths = append(slices.Clone(l.widths[:last]), want[last])
+			if last := len(l.widths) - 1; l.widths[last] < cells[last] {
+				l.widths = append(slices.Clone(l.widths[:last]), cells[last])
 			}
-		} else if l = fit(want, t.columns, width); t.Live && !t.isLong(len(want)-1) {
+		} else if l = fit(want, cells, t.columns, width); t.Live && !t.isLong(len(want)-1) {
 			l.widen(width)
 		}
 	}
@@ -188,7 +196,7 @@ func (t *Table) layout(out *Output) (l layout, header bool) {
 // lines returns how many lines of a terminal a row takes.
 func (t *Table) lines(l layout, cells []Text) int {
 	last := len(l.widths) - 1
-	if t.shown.screen == 0 || !t.isLong(last) || len(cells) <= last {
+	if t.shown.screen == 0 || len(cells) <= last || !t.isLong(last) && !cells[last].Long {
 		return 1
 	}
 	width := sum(l.widths[:last]) + l.gap*last + cellWidth(cells[last].Text)
@@ -233,7 +241,9 @@ func (l layout) movedSince(before layout) bool {
 }
 
 func (t *Table) appendRow(to []byte, out *Output, l layout, cells []Text) []byte {
-	wraps := t.isLong(len(l.widths) - 1)
+	last := len(l.widths) - 1
+	all := last == len(t.columns)-1 // none is left out
+	wraps := t.isLong(last) || all && last >= 0 && last < len(cells) && cells[last].Long
 	if out.to.sequences && !wraps {
 		to = append(to, autowrapOff...)
 	}
@@ -242,11 +252,11 @@ func (t *Table) appendRow(to []byte, out *Output, l layout, cells []Text) []byte
 		if i < len(cells) {
 			cell = cells[i]
 		}
-		if out.to.size != nil && !t.isLong(i) {
+		if out.to.size != nil && !(wraps && i == last) {
 			cell.Text = cut(cell.Text, w, t.columns[i].Name)
 		}
 		to = appendStyled(to, cell.Text, cell.Style, out.to.color)
-		if i < len(l.widths)-1 {
+		if i < last {
 			to = append(to, strings.Repeat(" ", max(w-cellWidth(cell.Text), 0)+l.gap)...)
 		}
 	}

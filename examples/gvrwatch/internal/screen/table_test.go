@@ -75,6 +75,7 @@ func TestTableIsKubectls(t *testing.T) {
 			fmt.Fprintln(kubectl, strings.Join(cells, "\t"))
 			if isLive {
 				_ = kubectl.Flush()
+				_ = table.Flush() // the first rows, which it prints together
 			}
 		}
 		if err := table.Flush(); err != nil {
@@ -137,6 +138,47 @@ DEL…  def…
 	}
 }
 
+// TestTableCutsTitlesFirst: no column is as wide as its title while cells are cut, or columns are left out.
+func TestTableCutsTitlesFirst(t *testing.T) {
+	tests := []struct {
+		columns int
+		want    string
+	}{
+		{40, `
+EVENT  NAMESP…  NAME                 RE…
+ADDED  shop     web-7d4b9c6f5-x2x8z  1/1
+`},
+		{48, `
+EVENT  NAM…  NAME                 REA…  RE…  AGE
+ADDED  shop  web-7d4b9c6f5-x2x8z  1/1   0    5d
+`},
+		{55, `
+EVENT  NAMESP…  NAME                 READY  RESTA…  AGE
+ADDED  shop     web-7d4b9c6f5-x2x8z  1/1    0       5d
+`},
+	}
+	for _, tt := range tests {
+		w := &terminal{columns: tt.columns, rows: 24}
+		table := &screen.Table{Out: screen.New(w, &bytes.Buffer{}, nil).Out, Live: true}
+		_ = table.Columns(columns("EVENT", "NAMESPACE", "NAME", "READY", "RESTARTS", "AGE")...)
+		for range 50 {
+			add(t, table, "ADDED", "shop", "web-7d4b9c6f5-x2x8z", "1/1", "0", "5d")
+			_ = table.Flush()
+		}
+		first := strings.Join(strings.Split(w.text(), "\n")[:2], "\n") + "\n"
+		if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), first); diff != "" {
+			t.Errorf("%d columns (-want +got):\n%s", tt.columns, diff)
+		}
+		if n := strings.Count(w.text(), "EVENT"); n != 1 {
+			t.Errorf("%d columns: %d headers, although nothing has moved", tt.columns, n)
+		}
+		add(t, table, "DELETED", "warehouse", "web-7d4b9c6f5-x2x8z", "1/1", "0", "5d")
+		if n := strings.Count(w.text(), "EVE"); n != 2 {
+			t.Errorf("%d columns: %d headers, want another one: a cell has become wide\n%s", tt.columns, n, w.text())
+		}
+	}
+}
+
 func TestTableWrapsALongColumn(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	var w sizedBuffer
@@ -159,6 +201,27 @@ func TestTableWrapsALongColumn(t *testing.T) {
 	add(t, table, "BackOff", "pod/a-longer-name", "short")
 	if n := strings.Count(w.String(), "MESSAGE"); n != 2 {
 		t.Errorf("%d headers, want 2: the first one has left the screen when columns move\n%s", n, w.String())
+	}
+}
+
+// TestTableWrapsALongCell: only the rows that have one wrap, and other columns keep their widths.
+func TestTableWrapsALongCell(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	t.Setenv("TERM", "dumb")
+	var w sizedBuffer
+	w.columns = 40
+	table := &screen.Table{Out: screen.New(&w, &bytes.Buffer{}, nil).Out}
+	_ = table.Columns(columns("KIND", "DETAILS")...)
+	long := strings.Repeat("0123456789", 6)
+	add(t, table, "a-robot", long)
+	if err := table.Row(nil, screen.Text{Text: "an-event"}, screen.Text{Text: long, Long: true}); err != nil {
+		t.Fatal(err)
+	}
+	add(t, table, "a-robot", "short")
+	_ = table.Flush()
+	want := "KIND      DETAILS\na-robot   " + long[:29] + "…\nan-event  " + long + "\na-robot   short\n"
+	if diff := cmp.Diff(want, w.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -202,15 +265,18 @@ func TestTableCollectsTheFirstRows(t *testing.T) {
 		rows  int
 		each  time.Duration
 		live  bool
+		short bool // Finite
 		pipe  bool
 		lines []int // that are written after each row; the last is after Flush
 		why   string
 	}{
-		{3, 40 * ms, true, false, []int{0, 0, 0, 4}, "nothing is printed in the first 100 ms"},
-		{4, 60 * ms, true, false, []int{0, 0, 4, 5, 5}, "then what is there, and each row at once"},
-		{2, 60 * ms, true, true, []int{2, 3, 3}, "a pipe gets each row at once"},
-		{2, time.Hour, false, false, []int{0, 0, 3}, "a finite table waits for Flush"},
-		{2, time.Hour, false, true, []int{0, 0, 3}, "in a pipe too"},
+		{3, 40 * ms, true, false, false, []int{0, 0, 0, 4}, "nothing is printed in the first 100 ms"},
+		{4, 60 * ms, true, false, false, []int{0, 0, 4, 5, 5}, "then what is there, and each row at once"},
+		{4, 60 * ms, true, false, true, []int{0, 0, 4, 5, 5}, "in a pipe too"},
+		{3, 400 * ms, true, true, true, []int{0, 0, 0, 4}, "a pipe gets the rows of a second if there are few"},
+		{4, 600 * ms, true, true, false, []int{0, 0, 4, 5, 5}, "and so does a terminal"},
+		{2, time.Hour, false, false, false, []int{0, 0, 3}, "a table that is not live waits for Flush"},
+		{2, time.Hour, false, false, true, []int{0, 0, 3}, "in a pipe too"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -220,7 +286,7 @@ func TestTableCollectsTheFirstRows(t *testing.T) {
 			if tt.pipe {
 				out, lines = s.ErrOut, func() int { return strings.Count(pipe.String(), "\n") }
 			}
-			table := &screen.Table{Out: out, Live: tt.live}
+			table := &screen.Table{Out: out, Live: tt.live, Finite: tt.short}
 			_ = table.Columns(columns("NAME")...)
 			var written atomic.Int64
 			var got []int
@@ -250,18 +316,20 @@ func TestTableCollectsTheFirstRows(t *testing.T) {
 	}
 }
 
-func TestTableCollectsAtMost200Rows(t *testing.T) {
-	w := &terminal{columns: 80, rows: 24}
-	table := &screen.Table{Out: screen.New(w, &bytes.Buffer{}, nil).Out, Live: true}
-	_ = table.Columns(columns("NAME")...)
-	for range 200 {
-		if w.writes > 0 {
-			t.Fatal("written too early")
+func TestTableCollectsAtMost(t *testing.T) {
+	for finite, most := range map[bool]int{false: 200, true: 1000} {
+		w := &terminal{columns: 80, rows: 24}
+		table := &screen.Table{Out: screen.New(w, &bytes.Buffer{}, nil).Out, Live: true, Finite: finite}
+		_ = table.Columns(columns("NAME")...)
+		for range most {
+			if w.writes > 0 {
+				t.Fatal("written too early")
+			}
+			add(t, table, "x")
 		}
-		add(t, table, "x")
-	}
-	if w.writes != 1 || len(w.lines) != 201 {
-		t.Errorf("%d writes, %d lines", w.writes, len(w.lines))
+		if w.writes != 1 || len(w.lines) != 1+most {
+			t.Errorf("%d writes, %d lines", w.writes, len(w.lines))
+		}
 	}
 }
 

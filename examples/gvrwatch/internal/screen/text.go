@@ -12,7 +12,8 @@ import (
 type Text struct {
 	Text  string
 	Style Style
-	Most  int // WriteLine may leave out its middle, so that it is at most so wide; 0 means never
+	Most  int  // WriteLine may leave out its middle, so that it is at most so wide; 0 means never
+	Long  bool // as Column.Long, of this cell alone
 }
 
 // Style is how a text looks where colours are used. An unknown one is Plain.

@@ -72,15 +72,26 @@ const wideGap, narrowGap = 3, 2
 // leastLast is how wide the last column stays while others can become narrower.
 const leastLast = 20
 
-// fit returns a layout whose rows fit into a screen. Want has the width of the widest cell of each column. The columns
-// get that if it fits. Otherwise the last column takes what is left, but at least 20. If that does not fit, the widest
+// fit returns a layout whose rows fit into a screen. Want has the width of the widest cell of each column, its title
+// included; cells has it without. The columns get what they want if that fits. Otherwise titles are cut before cells.
+// If that does not fit, the last column takes what is left, but at least 20. If that does not fit, the widest
 // columns become narrower, those of names down to 20, others down to 8. If that does not fit either, the last columns
 // are left out, but no name, and what remains becomes as narrow as needed, names down to 8 first.
-func fit(want []int, columns []Column, screen int) layout {
+func fit(want, cells []int, columns []Column, screen int) layout {
 	if sum(want)+wideGap*(len(want)-1) <= screen {
 		return layout{slices.Clone(want), wideGap}
 	}
-	const leastName, leastOther = 20, 8
+	const leastName, leastOther, leastTitle = 20, 8, 3
+	room := screen - narrowGap*(len(want)-1)
+	least := make([]int, len(want))
+	for i := range want {
+		least[i] = max(cells[i], min(want[i], leastTitle))
+	}
+	if widths := slices.Clone(want); shrink(widths, least, room) {
+		return layout{widths, narrowGap}
+	}
+	titled := want
+	want = least
 	isName := func(c Column) bool { return c.Name }
 	most := min(len(want), (screen+narrowGap)/(1+narrowGap)) // each at least 1 wide
 	n := most
@@ -91,16 +102,27 @@ func fit(want []int, columns []Column, screen int) layout {
 			widths[last] = min(want[last], max(leastLast, room-sum(want[:last])))
 		}
 		if shrink(widths, leastWidths(columns[:n], leastName, leastOther), room) {
+			grow(widths, titled, room)
 			return layout{widths, narrowGap}
 		}
 	}
 	n = max(1, min(n+1, most))
 	widths := slices.Clone(want[:n])
-	room := screen - narrowGap*(n-1)
+	room = screen - narrowGap*(n-1)
 	if !shrink(widths, leastWidths(columns[:n], 8, 1), room) {
 		shrink(widths, leastWidths(columns[:n], 1, 1), room)
 	}
 	return layout{widths, narrowGap}
+}
+
+// grow gives columns the room that they want, as far as there is some.
+func grow(widths, want []int, room int) {
+	spare := max(room-sum(widths), 0)
+	for i, w := range widths {
+		more := min(max(want[i]-w, 0), spare)
+		widths[i] += more
+		spare -= more
+	}
 }
 
 func leastWidths(columns []Column, name, other int) []int {

@@ -34,7 +34,7 @@ func TestFit(t *testing.T) {
 		{nil, nil, 80, nil, 3, "no columns"},
 	}
 	for _, tt := range tests {
-		got := fit(tt.want, tt.columns, tt.screen)
+		got := fit(tt.want, tt.want, tt.columns, tt.screen)
 		if diff := cmp.Diff(layout{tt.widths, tt.gap}, got, cmp.AllowUnexported(layout{})); diff != "" {
 			t.Errorf("%v in %d: %s (-want +got):\n%s", tt.want, tt.screen, tt.why, diff)
 		}
@@ -45,12 +45,15 @@ func TestFit(t *testing.T) {
 func TestFitAlwaysFits(t *testing.T) {
 	for range 2000 {
 		columns := make([]Column, 1+rand.IntN(12))
-		want := make([]int, len(columns))
+		want, cells := make([]int, len(columns)), make([]int, len(columns))
+		all := narrowGap * (len(columns) - 1) // of cells that are not cut, and three columns of a title
 		for i := range columns {
 			columns[i].Name, want[i] = rand.IntN(8) == 0, rand.IntN(1+rand.IntN(100))
+			cells[i] = rand.IntN(want[i] + 1)
+			all += max(cells[i], min(want[i], 3))
 		}
 		screen := 1 + rand.IntN(200)
-		l := fit(want, columns, screen)
+		l := fit(want, cells, columns, screen)
 		if len(l.widths) == 0 || sum(l.widths)+l.gap*(len(l.widths)-1) > screen {
 			t.Fatalf("%v, %v in %d: got %+v", want, columns, screen, l)
 		}
@@ -58,7 +61,10 @@ func TestFitAlwaysFits(t *testing.T) {
 			if w > want[i] || w < min(want[i], 1) {
 				t.Fatalf("%v, %v in %d: got %+v", want, columns, screen, l)
 			}
-			if columns[i].Name && w < min(want[i], 20) && len(columns)*(20+narrowGap) <= screen {
+			if all <= screen && (w < cells[i] || len(l.widths) < len(columns)) {
+				t.Fatalf("%v, %v in %d: a cell was cut, but titles were not: %+v", want, cells, screen, l)
+			}
+			if columns[i].Name && w < min(cells[i], 20) && len(columns)*(20+narrowGap) <= screen {
 				t.Fatalf("%v, %v in %d: a name was cut below 20: %+v", want, columns, screen, l)
 			}
 		}
@@ -71,7 +77,7 @@ func TestFitOfHostileColumns(t *testing.T) {
 		want[i] = 1000
 	}
 	columns[len(columns)-1].Name = true
-	if l := fit(want, columns, 500); len(l.widths) != 167 {
+	if l := fit(want, want, columns, 500); len(l.widths) != 167 {
 		t.Errorf("got %d columns", len(l.widths))
 	}
 }

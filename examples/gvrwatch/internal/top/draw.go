@@ -128,17 +128,18 @@ func (v *View) scroll(rows int) {
 
 // fit finds where the columns are for the rows that are shown.
 func (v *View) fit(shown []*row, titles []screen.Column, columns int, now time.Time) {
-	want := make([]int, len(titles))
+	want, widest := make([]int, len(titles)), make([]int, len(titles)) // with and without the titles
 	for i, c := range titles {
 		want[i] = screen.Width(c.Title)
 		for _, r := range shown {
 			if i > 0 {
 				cell, _ := r.cell(v.model.columns, i-1, now)
-				want[i] = max(want[i], screen.Width(cell))
+				widest[i] = max(widest[i], screen.Width(cell))
+				want[i] = max(want[i], widest[i])
 			}
 		}
 	}
-	v.layout = v.layout.Fit(want, titles, columns)
+	v.layout = v.layout.Fit(want, widest, titles, columns)
 }
 
 // drawLine draws a line of the table. The style is that of what is between the cells.

@@ -339,9 +339,9 @@ func TestNarrow(t *testing.T) {
 	o.apply(m, stream.Added)
 	for columns, text := range map[int]string{
 		100: "0           shop        web-7d4b9c6f5-x2x8z-and-a-very-long-name   a long text of a job   0s",
-		80:  "0          shop       web-7d4b9c6f5-x…-very-long-name  a long text of a job  0s",
-		40:  "0         shop      web-7d4b9c…long-name",
-		20:  "0     shop  web-…ame",
+		80:  "0      shop  web-7d4b9c6f5-x2x8z-and-a-very-long-name  a long text of a job  0s",
+		40:  "0    shop  web-7d4b9c6f5-…very-long-name",
+		20:  "0    shop  web-…name",
 	} {
 		lines, _ := draw(t, v, columns, 5)
 		want(t, fmt.Sprint(columns, " columns"), lines[2:3], text)
