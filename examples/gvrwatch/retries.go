@@ -55,7 +55,9 @@ func (r *retries) add(resource, does string, err error) {
 		b.timer = time.AfterFunc(gatherTime, func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.print(b)
+			for range slices.Index(r.bursts, b) + 1 { // those before it are due, too
+				r.print(r.bursts[0])
+			}
 		})
 		i, r.bursts = len(r.bursts), append(r.bursts, b)
 	}

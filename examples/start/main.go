@@ -18,7 +18,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -91,7 +90,7 @@ func start(pkg string, args []string, errOut io.Writer) (status int, err error) 
 // build compiles a package. What takes longer than a second is said, and then every 15 seconds how far it is.
 func build(ctx context.Context, pkg, program string, errOut io.Writer) error {
 	c := exec.CommandContext(ctx, "go", "build", "-v", "-o", program, pkg)
-	lines, err := c.StderrPipe()
+	pipe, err := c.StderrPipe()
 	if err != nil {
 		return err
 	}
@@ -99,40 +98,40 @@ func build(ctx context.Context, pkg, program string, errOut io.Writer) error {
 	if err := c.Start(); err != nil {
 		return err
 	}
-	var downloaded, compiled atomic.Int64
-	said := make(chan struct{})
-	ctx, done := context.WithCancel(ctx)
+	lines := make(chan string)
 	go func() {
-		defer close(said)
-		for pause := time.Second; ; pause = 15 * time.Second {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(pause):
-			}
-			if pause == time.Second {
-				fmt.Fprintf(errOut, "start: compiling %s: the first time takes minutes, because it downloads and "+
-					"compiles hundreds of packages of Kubernetes; later ones take seconds\n", pkg)
-				continue
-			}
-			fmt.Fprintf(errOut, "start: %v: %d modules downloaded, %d packages compiled\n",
-				time.Since(began).Round(time.Second), downloaded.Load(), compiled.Load())
+		defer close(lines)
+		for s := bufio.NewScanner(pipe); s.Scan(); {
+			lines <- s.Text()
 		}
 	}()
-	for s := bufio.NewScanner(lines); s.Scan(); {
-		switch line := s.Text(); {
-		case strings.HasPrefix(line, "go: downloading "):
-			downloaded.Add(1)
-		case strings.ContainsAny(line, " \t:"): // an error
-			fmt.Fprintln(errOut, line)
-		default:
-			compiled.Add(1)
+	downloaded, compiled := 0, 0
+	for first, tick := true, time.After(time.Second); lines != nil; {
+		select {
+		case line, ok := <-lines:
+			switch {
+			case !ok:
+				lines = nil
+			case strings.HasPrefix(line, "go: downloading "):
+				downloaded++
+			case strings.ContainsAny(line, " \t:"): // an error
+				fmt.Fprintln(errOut, line)
+			default:
+				compiled++
+			}
+			continue
+		case <-tick:
 		}
+		if first {
+			fmt.Fprintf(errOut, "start: compiling %s: the first time takes minutes, because it downloads and "+
+				"compiles hundreds of packages of Kubernetes; later ones take seconds\n", pkg)
+		} else {
+			fmt.Fprintf(errOut, "start: %v: %d modules downloaded, %d packages compiled\n",
+				time.Since(began).Round(time.Second), downloaded, compiled)
+		}
+		first, tick = false, time.After(15*time.Second)
 	}
-	err = c.Wait()
-	done()
-	<-said
-	if err != nil {
+	if err := c.Wait(); err != nil {
 		return fmt.Errorf("go build %s: %w", pkg, err)
 	}
 	return nil
