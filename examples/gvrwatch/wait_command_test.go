@@ -198,7 +198,8 @@ var waitTests = []struct{ why, args, steps, out, err string }{
 		"unready pod/a; wait; sleep; close watches; sleep; waits; ready pod/a; sleep; met", "pod/a condition met\n",
 		""},
 	{"within a gap", "pod/a --for condition=Ready",
-		"unready pod/a; wait; waits; close watches; ready pod/a; compact; sleep; met", "pod/a condition met\n", "...again..."},
+		"unready pod/a; wait; waits; close watches; ready pod/a; compact; sleep; met", "pod/a condition met\n",
+		"...again..."},
 }
 
 func TestWait(t *testing.T) {
@@ -387,8 +388,8 @@ func TestWaitOnAServer(t *testing.T) {
 		{"ready", "boats,oceans -A --for ready -o name",
 			"boat.cli.example.com/argo\nboat.cli.example.com/bounty\nocean.cli.example.com/pacific\n", "", 0},
 		{"JSON", "boat/argo --for create -o json", `{...,"kind":"Boat",...,"name":"argo",...}` + "\n", "", 0},
-		{"not met", "boat/argo --for condition=Ready --timeout 100ms", "",
-			"gvrwatch: timed out waiting for the condition on boats/argo: has no condition Ready\n", 1},
+		{"not met", "boat/argo --for condition=Ready --timeout 0", "",
+			"gvrwatch: condition not met for boats/argo: has no condition Ready\n", 1},
 		{"not served", "cars/a --for create", "", `gvrwatch: the server serves no resource type "cars"` + "\n", 1},
 	} {
 		status, stdout, stderr := runTool(t, append([]string{"wait"}, strings.Fields(tt.args)...)...)
