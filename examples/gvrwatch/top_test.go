@@ -23,7 +23,7 @@ func TestTop(t *testing.T) {
 	}
 	p := startInTerminal(t, 80, 24, nil, "top", "robots", "--server", s.url)
 	lines := p.await("CHURN/MIN", "robot-00", "synced, 30 objects")
-	if len(lines) != 24 || !strings.HasPrefix(lines[0], "robots  sort: churn") || !strings.Contains(lines[23], "synced") {
+	if !strings.HasPrefix(lines[0], "robots  sort: churn") || len(lines) != 24 || !strings.Contains(lines[23], "sync") {
 		t.Errorf("want a title at the top and the status at the bottom, got\n%s", strings.Join(lines, "\n"))
 	}
 	s.Put(robotType, "default", "robot-20", "spec.job=paint")
