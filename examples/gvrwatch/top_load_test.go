@@ -56,7 +56,8 @@ func BenchmarkTop(b *testing.B) {
 	for i := range objects {
 		writers.Go(func() error {
 			u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-				"battery": int64(100), "job": "drill", "place": "hall-7", "notes": strings.Repeat("what it has done; ", 130),
+				"battery": int64(100), "job": "drill", "place": "hall-7",
+				"notes": strings.Repeat("what it has done; ", 130),
 			}}}
 			u.SetAPIVersion(drones.Resource().GroupVersion().String())
 			u.SetKind(drones.Kind)
@@ -90,7 +91,8 @@ func BenchmarkTop(b *testing.B) {
 			}
 			writers.Go(func() error {
 				patch := []byte(`{"spec":{"battery":` + strconv.Itoa(n%100) + `}}`)
-				_, err := c.Patch(context.Background(), name(n*7919%objects), types.MergePatchType, patch, metav1.PatchOptions{})
+				_, err := c.Patch(context.Background(), name(n*7919%objects), types.MergePatchType, patch,
+					metav1.PatchOptions{})
 				return err
 			})
 		}

@@ -7,6 +7,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 )
 
 // TestTop: what is on the screen while objects change, and after keys.
@@ -18,7 +23,7 @@ func TestTop(t *testing.T) {
 	}
 	p := startInTerminal(t, 80, 24, nil, "top", "robots", "--server", s.url)
 	lines := p.await("CHURN/MIN", "robot-00", "synced, 30 objects")
-	if !strings.HasPrefix(lines[0], "robots  sort: churn") || !strings.Contains(lines[23], "synced") || len(lines) != 24 {
+	if !strings.HasPrefix(lines[0], "robots  sort: churn") || len(lines) != 24 || !strings.Contains(lines[23], "sync") {
 		t.Errorf("want a title at the top and the status at the bottom, got\n%s", strings.Join(lines, "\n"))
 	}
 	s.Put(robotType, "default", "robot-20", "spec.job=paint")
@@ -192,4 +197,36 @@ func TestTopHighlights(t *testing.T) {
 			t.Fatal("a new object is not green")
 		}
 	}
+}
+
+// TestTopOfTables: the columns are those of a server that makes Tables, and the changes are those of the object, with
+// the field manager that has made them.
+func TestTopOfTables(t *testing.T) {
+	t.Parallel()
+	client, err := dynamic.NewForConfig(srv.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	boat := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": int64(1)}}}
+	boat.SetAPIVersion(boats.Resource().GroupVersion().String())
+	boat.SetKind(boats.Kind)
+	boat.SetName("beagle")
+	c := client.Resource(boats.Resource()).Namespace("lake")
+	if _, err := c.Create(t.Context(), boat, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := startInTerminal(t, 80, 24, nil, "top", "boats", "-n", "lake", "--kubeconfig", srv.Kubeconfig())
+	p.await("CHURN/MIN   NAME     AGE", "beagle", "synced, 1 object,")
+	if _, err := c.Patch(t.Context(), "beagle", types.MergePatchType, []byte(`{"spec":{"size":2}}`),
+		metav1.PatchOptions{FieldManager: "shipwright"}); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitScreen("a change", func(lines []string) bool { return strings.HasPrefix(lines[2], "1 ") })
+	p.keys("Enter")
+	lines := p.await("last changes: 1", "MODIFIED  by shipwright")
+	if strings.TrimSpace(lines[2]) != "spec.size: 1 → 2" || strings.TrimSpace(lines[3]) != "" {
+		t.Errorf("want one field, got\n%s", strings.Join(lines, "\n"))
+	}
+	p.keys("q")
+	p.await("status 0", "restored")
 }

@@ -76,3 +76,19 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+// TestPlain: an object is what the server sent, without the cells, and the event with the cells remains.
+func TestPlain(t *testing.T) {
+	_, tbl := tables.Wrap(&rest.Config{}, true)
+	const object = `{"metadata":{"name":"a"},"spec":{"x":["}"]}}`
+	row := `{"metadata":{"name":"a"},"spec":{"x":["}"]},"` + tables.Key(tbl) + `":{"columns":[],"cells":["a"]}}`
+	for in, want := range map[string]string{row: object, object: object, "": ""} {
+		ev := stream.Event{JSON: []byte(in)}
+		if got := string(tbl.Plain(ev).JSON); got != want || string(ev.JSON) != in {
+			t.Errorf("of %s: %s, want %s; the event is %s", in, got, want, ev.JSON)
+		}
+		if got := string((*tables.Tables)(nil).Plain(ev).JSON); got != in {
+			t.Errorf("without Tables %s becomes %s", in, got)
+		}
+	}
+}

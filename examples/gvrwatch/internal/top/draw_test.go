@@ -218,7 +218,8 @@ func TestKeys(t *testing.T) {
 			first, selected = step.first, step.selected
 		}
 		got := []string{first, selected}
-		if diff := cmp.Diff([]string{step.first, step.selected}, got); diff != "" || !strings.Contains(title, step.title) {
+		diff := cmp.Diff([]string{step.first, step.selected}, got)
+		if diff != "" || !strings.Contains(title, step.title) {
 			t.Errorf("step %d %s%s: %q, want %q (-want +got):\n%s", i, step.press, step.typed, title, step.title, diff)
 		}
 	}
@@ -301,7 +302,8 @@ func TestEverySizeAndText(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	texts := []string{
 		"", "a", "\x1b[31mred\x1b[0m", "line\nbreak\ttab\r", "中文字符宽", "e\u0301\u0301\u0301",
-		strings.Repeat("\u0301", 40), "\u202eright to left\u2066", "👩\u200d👧 family", "🇩🇪 flag", "❤\ufe0f", "\xff\xfe", strings.Repeat("long ", 5000),
+		strings.Repeat("\u0301", 40), "\u202eright to left\u2066", "👩\u200d👧 family", "🇩🇪 flag",
+		"❤\ufe0f", "\xff\xfe", strings.Repeat("long ", 5000),
 		"\u00ad\u200b", "각", strings.Repeat("中", 3000), "\u0007\u009b31m",
 	}
 	any := func() string { return texts[random.IntN(len(texts))] + texts[random.IntN(len(texts))] }

@@ -163,7 +163,7 @@ func (l *Live) press(ev *tcell.EventKey) (leave bool) {
 		return l.view.Press(k)
 	}
 	if ev.Key() == tcell.KeyRune && ev.Modifiers()&(tcell.ModCtrl|tcell.ModMeta) == 0 {
-		if ev.Modifiers()&tcell.ModAlt != 0 { // a terminal sends Escape and a character for it, and so does a quick user
+		if ev.Modifiers()&tcell.ModAlt != 0 { // what a terminal sends for it is Escape and the character
 			l.view.Press(Escape)
 		}
 		for _, r := range ev.Str() {

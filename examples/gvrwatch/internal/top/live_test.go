@@ -165,7 +165,7 @@ func TestQuickEscape(t *testing.T) {
 	}
 }
 
-// TestStylesWithoutColour: each style that means something is told by attributes.
+// TestStylesWithoutColour: each style that means something has attributes of its own.
 func TestStylesWithoutColour(t *testing.T) {
 	plain := cells{}
 	for _, tt := range []struct {
@@ -191,8 +191,9 @@ func TestStylesWithoutColour(t *testing.T) {
 
 func TestCheckTerm(t *testing.T) {
 	for _, term := range []string{
-		"xterm", "xterm-256color", "xterm-ghostty", "screen", "screen.xterm-256color", "tmux-256color", "vt100", "vt220",
-		"linux", "alacritty", "foot-extra", "st-256color", "ms-terminal", "rxvt-unicode-256color", "xterm+256color",
+		"xterm", "xterm-256color", "xterm-ghostty", "screen", "screen.xterm-256color", "tmux-256color", "vt100",
+		"vt220",
+		"linux", "alacritty", "foot-extra", "st-256color", "ms-terminal", "rxvt-unicode-256color",
 	} {
 		if err := CheckTerm(term); err != nil {
 			t.Errorf("%s: %v", term, err)
