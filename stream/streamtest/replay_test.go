@@ -317,7 +317,8 @@ func TestReplay(t *testing.T) {
 			func(srv *streamtest.Server) {
 				time.AfterFunc(3*time.Second, func() { _ = srv.Do("widgets delete crd") })
 				time.AfterFunc(5*time.Second, func() { _ = srv.Do("widgets create crd") })
-			}, []string{"0s SYNCED", "2s ADDED shop/a u1 1", "3s DELETED shop/a u1 1", "6s ADDED shop/b u2 2"}},
+			}, []string{"0s SYNCED", "2s ADDED shop/a u1 1", "3s DELETED shop/a u1 1", "5s GAP", "5s SYNCED",
+				"6s ADDED shop/b u2 2"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := &streamtest.Server{}
