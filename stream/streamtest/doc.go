@@ -67,8 +67,8 @@
 //
 // Redacted Secrets are served as they were recorded, and metadata that was recorded alone as objects without anything
 // else. Where versions of one resource were recorded side by side, the changes of the one whose event comes first in a
-// run count, because versions share their objects here. Changes of a resource that is not served when they are due are
-// lost.
+// run count, because versions share their objects here. Changes also happen to a resource that is not served at that
+// time.
 //
 // Replay reads and checks the whole file, and keeps it in memory until the changes have happened. The end of a file that
 // a killed recorder left may be missing. Anything else that is wrong is an error, and the server is as it was. A second

@@ -100,10 +100,7 @@ func (rec *replay) event(e recording.Entry) error {
 		rec.now = append(rec.now, c)
 		return nil
 	}
-	c.After = max(0, e.Time.Sub(rec.began))
-	if n := len(rec.later); n > 0 { // a clock may go back
-		c.After = max(c.After, rec.later[n-1].After)
-	}
+	c.After = e.Time.Sub(rec.began)
 	rec.later = append(rec.later, c)
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -170,10 +171,16 @@ func decode(t *testing.T, rec streamtest.Recording) streamtest.Recording {
 // TestReplayIncident: a recording in testdata, as text, is the input of a test.
 func TestReplayIncident(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := streamtest.NewServer()
+		watched := widgets
+		watched.Verbs = []string{"list", "watch"}
+		srv := streamtest.NewServer(watched)
 		defer srv.Close()
 		if err := srv.Replay("testdata/incident.rec"); err != nil {
 			t.Fatal(err)
+		}
+		if _, err := srv.Client().Resource(widgets.GroupVersionResource).Namespace("shop").Get(t.Context(), "door",
+			metav1.GetOptions{}); !apierrors.IsMethodNotSupported(err) {
+			t.Errorf("what was served is served otherwise: %v", err)
 		}
 		if earth, err := srv.Client().Resource(globes.GroupVersionResource).Get(t.Context(), "earth",
 			metav1.GetOptions{}); err != nil || earth.GetUID() != "u3" {
@@ -210,10 +217,12 @@ const (
 		`"plural":"widgets","kind":"Widget","namespaced":true}}` + "\n"
 )
 
-// text returns a recording of widgets. A change is "SECONDS TYPE shop/door uid size"; the version is its number.
-func text(changes ...string) string {
+// text returns a recording of widgets.
+func text(changes ...string) string { return runLine + defined + lines(changes...) }
+
+// lines returns lines of a recording. A change is "SECONDS TYPE shop/door uid size"; the version is its number.
+func lines(changes ...string) string {
 	var b strings.Builder
-	b.WriteString(runLine + defined)
 	for i, c := range changes {
 		f := strings.Fields(c + " -")
 		var at time.Duration
@@ -246,6 +255,9 @@ func text(changes ...string) string {
 // TestReplay: what each event of a recording does to a server.
 func TestReplay(t *testing.T) {
 	const more = 25 * time.Hour
+	in := func(namespace string, changes ...string) string { // watched separately
+		return strings.ReplaceAll(lines(changes...), `,"time":`, `,"namespace":"`+namespace+`","time":`)
+	}
 	v2 := strings.ReplaceAll(defined, `v1`, `v2`)
 	for _, tt := range []struct {
 		why     string
@@ -305,14 +317,17 @@ func TestReplay(t *testing.T) {
 			text("1 ADDED shop/a u1 1", "1 SYNCED", "5 MODIFIED shop/a u1 2", "6 DELETED shop/a u1 2"),
 			runLine+defined), "v1", "v2")}, nil,
 			[]string{"0s ADDED shop/a u1 1", "0s SYNCED", "3s MODIFIED shop/a u1 2", "4s DELETED shop/a u1 2"}},
-		{"namespaces are SYNCED on their own", []string{strings.NewReplacer(
-			`"type":"SYNCED"`, `"type":"SYNCED","namespace":"shop"`).Replace(
-			text("1 ADDED shop/a u1 1", "1 SYNCED", "2 ADDED web/b u2 1"))}, nil,
-			[]string{"0s ADDED shop/a u1 1", "0s ADDED web/b u2 1", "0s SYNCED"}},
+		{"namespaces are SYNCED on their own", []string{runLine + defined + in("shop", "1 ADDED shop/a u1 1", "1 SYNCED") +
+			lines("2 ADDED shop/b u2 1") + lines("3 ADDED web/c u3 1") + in("shop", "4 ADDED shop/d u4 1")}, nil,
+			[]string{"0s ADDED shop/a u1 1", "0s ADDED shop/b u2 1", "0s ADDED web/c u3 1", "0s SYNCED",
+				"4s ADDED shop/d u4 1"}},
+		{"namespaces are SYNCED together", []string{runLine + defined + in("shop", "1 ADDED shop/a u1 1") + lines("2 SYNCED") +
+			in("shop", "3 ADDED shop/b u2 1")}, nil,
+			[]string{"0s ADDED shop/a u1 1", "0s SYNCED", "3s ADDED shop/b u2 1"}},
 		{"nothing happens after Close", []string{text("1 SYNCED", "2 ADDED shop/a u1 1", "9 ADDED shop/b u2 1")},
 			func(srv *streamtest.Server) { time.AfterFunc(5*time.Second, srv.Close) },
 			[]string{"0s SYNCED", "2s ADDED shop/a u1 1"}},
-		{"a resource that is not served loses its changes", []string{text("1 SYNCED", "2 ADDED shop/a u1 1",
+		{"a CRD that is created again has no objects", []string{text("1 SYNCED", "2 ADDED shop/a u1 1",
 			"4 ADDED shop/b u2 1", "6 MODIFIED shop/b u2 2")},
 			func(srv *streamtest.Server) {
 				time.AfterFunc(3*time.Second, func() { _ = srv.Do("widgets delete crd") })

@@ -233,7 +233,8 @@ func (s *Server) Replay(resources []gvr.Resource, now, later []store.Recorded) e
 	return nil
 }
 
-// redo makes the changes that are due, and schedules the next one. The lock is held.
+// redo makes the changes that are due, and schedules the next one. They stay in their order, also if a clock went back.
+// The lock is held.
 func (s *Server) redo(begin time.Time, changes []store.Recorded) {
 	for len(changes) > 0 && time.Since(begin) >= changes[0].After {
 		s.store.Redo(changes[0])

@@ -19,13 +19,10 @@ type Recorded struct {
 	Object   *unstructured.Unstructured // has a name, and a namespace if the resource is namespaced
 }
 
-// Redo makes a recorded change if its resource is served. The object keeps all but its resourceVersion; it must not be
-// changed after. One of another uid is removed before. ADDED makes no version if the object is in that state; a removal
-// of what does not exist makes none, either.
+// Redo makes a recorded change, also of a resource that is not served. The object keeps all but its resourceVersion, and
+// must not be changed after. One of another uid is removed before. ADDED makes no version if the object is in that
+// state; a removal of what does not exist makes none, either.
 func (st *Store) Redo(c Recorded) {
-	if _, err := st.catalog.Find(c.Resource.GroupVersionResource); err != nil {
-		return
-	}
 	r, o, uid := c.Resource, c.Object, c.Object.GetUID()
 	key := Key(o.GetNamespace(), o.GetName())
 	was := unstructured.Unstructured{Object: st.revisions.object(r.GroupResource(), key)}
@@ -33,7 +30,7 @@ func (st *Store) Redo(c Recorded) {
 	another := exists && was.GetUID() != uid
 	switch {
 	case c.Type == watch.Deleted:
-		if exists && (!another || uid == "") {
+		if exists && !another {
 			st.revisions.write(r.GroupResource(), key, nil)
 		}
 		return
