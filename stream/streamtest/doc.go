@@ -70,9 +70,9 @@
 // run count, because versions share their objects here. Changes also happen to a resource that is not served at that
 // time.
 //
-// Replay reads and checks the whole file, and keeps it in memory until the changes have happened. The end of a file that
-// a killed recorder left may be missing. Anything else that is wrong is an error, and the server is as it was. A second
-// recording, or the same one again, may be replayed at any time.
+// Replay reads and checks the whole file, and keeps its objects in memory, as the server keeps each state of an object:
+// 100,000 changes of 2 KB need 1.5 GB. The end of a file that a killed recorder left may be missing. Anything else that
+// is wrong is an error, and the server is as it was. Another recording, or the same one, may be replayed at any time.
 //
 // # Scripts
 //

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,20 +26,30 @@ import (
 	"github.com/gvrwatch/gvrwatch/stream/streamtest"
 )
 
-// watchOf records what a Stream of a resource delivers for d.
-func watchOf(t *testing.T, srv *streamtest.Server, r gvr.Resource, d time.Duration,
-	opts *stream.Options) streamtest.Recording {
+// watchOf records what a Stream of a resource delivers for d. It calls each, which may be nil, with each event.
+func watchOf(t *testing.T, srv *streamtest.Server, r gvr.Resource, d time.Duration, opts *stream.Options,
+	each func(stream.Event)) streamtest.Recording {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	return streamtest.Record(gvrwatch.Watch(ctx, srv.Config(), r.String(), opts), nil)
+	return streamtest.Record(gvrwatch.Watch(ctx, srv.Config(), r.String(), opts), func(ev stream.Event) bool {
+		if each != nil {
+			each(ev)
+		}
+		return false
+	})
 }
 
 // states returns events with their time in seconds and the whole objects, but for resourceVersions.
-func states(rec streamtest.Recording) (all []string) {
+func states(t *testing.T, rec streamtest.Recording) (all []string) {
+	t.Helper()
 	for i, ev := range rec.Events {
 		object := ""
-		if ev.Object != nil {
-			o := ev.Object.DeepCopy()
+		if ev.HasObject() {
+			o, err := ev.Decode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			o = o.DeepCopy()
 			o.SetResourceVersion("")
 			b, _ := json.Marshal(o)
 			object = " " + string(b)
@@ -56,7 +65,7 @@ func marks(rec streamtest.Recording) (all []string) {
 		mark := fmt.Sprint(rec.Times[i].Sub(rec.Begin).Truncate(time.Second), " ", ev.Type)
 		if o := ev.Object; o != nil {
 			size, _, _ := unstructured.NestedInt64(o.Object, "spec", "size")
-			mark += fmt.Sprint(" ", strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"), " ", o.GetUID(), " ", size)
+			mark += fmt.Sprintf(" %s %s %d", ev.NamespacedName(), o.GetUID(), size)
 		}
 		all = append(all, mark)
 	}
@@ -79,9 +88,9 @@ func TestReplayRecorded(t *testing.T) {
 			secret.Version, secret.Resource = "v1", "secrets"
 			seen.Serve(secret)
 			all := []gvr.Resource{widgets, globes, secret}
-			const long = 4 * time.Hour
 
-			seen.Put(widgets, "shop", "door", "spec.size=1", "labels.app=web", `metadata.finalizers=["example.com/keep"]`)
+			seen.Put(widgets, "shop", "door", "spec.size=1", "labels.app=web",
+				`metadata.finalizers=["example.com/keep"]`)
 			seen.Put(widgets, "shop", "gate")
 			seen.Put(globes, "", "earth")
 			seen.Put(secret, "shop", "key", "data.password=UkVEQUNURUQ=")
@@ -90,7 +99,7 @@ func TestReplayRecorded(t *testing.T) {
 			later(time.Second, func() { seen.Put(globes, "", "mars", "spec.moons=2.5") })
 			later(10*time.Minute, func() { _, _ = seen.Delete(widgets, "shop", "door") }) // it has a finalizer
 			later(time.Hour, func() { seen.Put(widgets, "shop", "door", "metadata.finalizers=null") })
-			later(time.Hour+time.Second, func() { seen.Put(widgets, "shop", "door", "spec.size=3") }) // another one
+			later(time.Hour+time.Second, func() { seen.Put(widgets, "shop", "door", "spec.size=3") }) // another
 			later(2*time.Hour, func() { _, _ = seen.Delete(globes, "", "earth") })
 			later(2*time.Hour, func() { seen.Put(secret, "shop", "key", "data.password=UkVEQUNURUQ5") })
 			later(3*time.Hour, func() { seen.Put(widgets, "shop", "door", "status.ready=true") })
@@ -99,25 +108,16 @@ func TestReplayRecorded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			watches := func(srv *streamtest.Server, opts *stream.Options, each func(stream.Event)) map[string]streamtest.Recording {
-				var group sync.WaitGroup
+			watches := func(srv *streamtest.Server, each func(stream.Event)) []streamtest.Recording {
 				recs := make([]streamtest.Recording, len(all))
+				var group sync.WaitGroup
 				for i, r := range all {
-					group.Go(func() {
-						ctx, cancel := context.WithTimeout(t.Context(), long)
-						defer cancel()
-						recs[i] = streamtest.Record(gvrwatch.Watch(ctx, srv.Config(), r.String(), opts),
-							func(ev stream.Event) bool { each(ev); return false })
-					})
+					group.Go(func() { recs[i] = watchOf(t, srv, r, 4*time.Hour, tt.opts, each) })
 				}
 				group.Wait()
-				byResource := map[string]streamtest.Recording{}
-				for i, r := range all {
-					byResource[r.String()] = recs[i]
-				}
-				return byResource
+				return recs
 			}
-			want := watches(seen, tt.opts, func(ev stream.Event) {
+			want := watches(seen, func(ev stream.Event) {
 				if err := w.Add(time.Now(), ev, nil, nil); err != nil {
 					t.Error(err)
 				}
@@ -132,40 +132,23 @@ func TestReplayRecorded(t *testing.T) {
 			if err := srv.Replay(file); err != nil {
 				t.Fatal(err)
 			}
-			got := watches(srv, tt.opts, func(stream.Event) {})
-			for r, want := range want {
-				if diff := cmp.Diff(states(decode(t, want)), states(decode(t, got[r]))); diff != "" {
-					t.Errorf("%s, %s (-want +got):\n%s", tt.why, r, diff)
+			for i, got := range watches(srv, nil) {
+				if diff := cmp.Diff(states(t, want[i]), states(t, got)); diff != "" {
+					t.Errorf("%s, %s (-want +got):\n%s", tt.why, all[i], diff)
 				}
 				if tt.opts != nil && tt.opts.Objects == stream.Metadata {
 					continue // a History has whole objects
 				}
-				history := srv.History(got[r].Events[0].Resource, nil)
-				if err := streamtest.Check(history, got[r].Events, &streamtest.CheckOptions{Complete: true}); err != nil {
-					t.Errorf("%s, %s: %v", tt.why, r, err)
+				err := streamtest.Check(srv.History(all[i], nil), got.Events, &streamtest.CheckOptions{Complete: true})
+				if err != nil {
+					t.Errorf("%s, %s: %v", tt.why, all[i], err)
 				}
 			}
-			if n := len(want[widgets.String()].Events); n != 8 { // 2 ADDED, SYNCED, 2 MODIFIED, DELETED, ADDED, MODIFIED
-				t.Errorf("%s: %d events of widgets:\n%s", tt.why, n, strings.Join(states(want[widgets.String()]), "\n"))
+			if n := len(want[0].Events); n != 8 { // 2 ADDED, SYNCED, 2 MODIFIED, DELETED, ADDED, MODIFIED
+				t.Errorf("%s: %d events of widgets:\n%s", tt.why, n, strings.Join(states(t, want[0]), "\n"))
 			}
 		})
 	}
-}
-
-// decode returns a Recording whose events have objects.
-func decode(t *testing.T, rec streamtest.Recording) streamtest.Recording {
-	t.Helper()
-	rec.Events = slices.Clone(rec.Events)
-	for i, ev := range rec.Events {
-		if ev.JSON != nil {
-			o, err := ev.Decode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			rec.Events[i].Object = o
-		}
-	}
-	return rec
 }
 
 // TestReplayIncident: a recording in testdata, as text, is the input of a test.
@@ -186,7 +169,7 @@ func TestReplayIncident(t *testing.T) {
 			metav1.GetOptions{}); err != nil || earth.GetUID() != "u3" {
 			t.Errorf("what existed: %v, %v", earth, err)
 		}
-		rec := watchOf(t, srv, widgets, 3*time.Hour, nil)
+		rec := watchOf(t, srv, widgets, 3*time.Hour, nil, nil)
 		want := []string{
 			"0s ADDED shop/door u1 1", "0s ADDED shop/gate u2 0", "0s SYNCED",
 			"10m0s MODIFIED shop/door u1 1",
@@ -213,8 +196,8 @@ func TestReplayIncident(t *testing.T) {
 
 const (
 	runLine = `{"type":"RUN","time":"2026-03-01T03:00:00Z","run":{"format":1,"selection":{}}}` + "\n"
-	defined = `{"type":"RESOURCE","resource":"widgets.v1.example.com","definition":{"group":"example.com","version":"v1",` +
-		`"plural":"widgets","kind":"Widget","namespaced":true}}` + "\n"
+	defined = `{"type":"RESOURCE","resource":"widgets.v1.example.com","definition":{"group":"example.com",` +
+		`"version":"v1","plural":"widgets","kind":"Widget","namespaced":true}}` + "\n"
 )
 
 // text returns a recording of widgets.
@@ -230,7 +213,7 @@ func lines(changes ...string) string {
 		l := map[string]any{"type": f[1], "time": time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC).Add(at * time.Second),
 			"resource": "widgets.v1.example.com", "resourceVersion": fmt.Sprint(i + 100)}
 		if f[1] == "RUN" {
-			l = map[string]any{"type": "RUN", "time": l["time"], "run": map[string]any{"format": 1, "start": "snapshot"}}
+			l = map[string]any{"type": "RUN", "time": l["time"], "run": map[string]any{"format": 1}}
 		}
 		if len(f) > 4 {
 			namespace, name, _ := strings.Cut(f[2], "/")
@@ -291,7 +274,8 @@ func TestReplay(t *testing.T) {
 			"11 ADDED shop/a u1 1", "12 ADDED shop/b u2 1", "13 SYNCED", "14 MODIFIED shop/b u2 2")}, nil,
 			[]string{"0s ADDED shop/a u1 1", "0s SYNCED", "11s MODIFIED shop/a u1 1", "12s ADDED shop/b u2 1",
 				"14s MODIFIED shop/b u2 2"}},
-		{"an object of the test's is replaced", []string{text("1 ADDED shop/a u1 1", "1 SYNCED", "2 ADDED shop/b u2 1")},
+		{"an object of the test's is replaced",
+			[]string{text("1 ADDED shop/a u1 1", "1 SYNCED", "2 ADDED shop/b u2 1")},
 			func(srv *streamtest.Server) {
 				srv.Serve(widgets)
 				srv.Put(widgets, "shop", "a", "spec.size=7")
@@ -317,11 +301,11 @@ func TestReplay(t *testing.T) {
 			text("1 ADDED shop/a u1 1", "1 SYNCED", "5 MODIFIED shop/a u1 2", "6 DELETED shop/a u1 2"),
 			runLine+defined), "v1", "v2")}, nil,
 			[]string{"0s ADDED shop/a u1 1", "0s SYNCED", "3s MODIFIED shop/a u1 2", "4s DELETED shop/a u1 2"}},
-		{"namespaces are SYNCED on their own", []string{runLine + defined + in("shop", "1 ADDED shop/a u1 1", "1 SYNCED") +
+		{"namespaces are SYNCED on their own", []string{text() + in("shop", "1 ADDED shop/a u1 1", "1 SYNCED") +
 			lines("2 ADDED shop/b u2 1") + lines("3 ADDED web/c u3 1") + in("shop", "4 ADDED shop/d u4 1")}, nil,
 			[]string{"0s ADDED shop/a u1 1", "0s ADDED shop/b u2 1", "0s ADDED web/c u3 1", "0s SYNCED",
 				"4s ADDED shop/d u4 1"}},
-		{"namespaces are SYNCED together", []string{runLine + defined + in("shop", "1 ADDED shop/a u1 1") + lines("2 SYNCED") +
+		{"namespaces are SYNCED together", []string{text() + in("shop", "1 ADDED shop/a u1 1") + lines("2 SYNCED") +
 			in("shop", "3 ADDED shop/b u2 1")}, nil,
 			[]string{"0s ADDED shop/a u1 1", "0s SYNCED", "3s ADDED shop/b u2 1"}},
 		{"nothing happens after Close", []string{text("1 SYNCED", "2 ADDED shop/a u1 1", "9 ADDED shop/b u2 1")},
@@ -349,7 +333,7 @@ func TestReplay(t *testing.T) {
 					t.Fatalf("%s: %v", tt.why, err)
 				}
 			}
-			rec := watchOf(t, srv, widgets, more, nil)
+			rec := watchOf(t, srv, widgets, more, nil, nil)
 			if diff := cmp.Diff(tt.want, marks(rec)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.why, diff)
 			}
@@ -367,7 +351,8 @@ func TestReplayErrors(t *testing.T) {
 		{"an empty file", "", "it is empty", true},
 		{"no recording", "hello", "must be what --record has written", true},
 		{"a damage in the initial part", text("1 ADDED shop/a u1 1") + "{]\n", "line 4: it is no JSON", true},
-		{"a damage after it", text("1 ADDED shop/a u1 1", "1 SYNCED", "2 ADDED shop/b u2 1") + "{]\n", "line 6: ", true},
+		{"a damage after it", text("1 ADDED shop/a u1 1", "1 SYNCED", "2 ADDED shop/b u2 1") + "{]\n",
+			"line 6: ", true},
 		{"a newer format", strings.Replace(runLine, `"format":1`, `"format":2`, 1), "its format is 2", true},
 		{"an object without a namespace", text("1 ADDED /a u1 1", "1 SYNCED"),
 			`invalid event "ADDED a@100" of widgets.v1.example.com: the object must have a namespace`, true},
@@ -376,17 +361,18 @@ func TestReplayErrors(t *testing.T) {
 		{"an object without a name", text("1 ADDED shop/ u1 1"), "the object must have a name", true},
 		{"a hostile name", strings.Replace(text("1 ADDED /a u1 1"), `"name":"a"`, `"name":"a\u001b[31m\n"`, 1),
 			"the object must have a namespace", true},
-		{"an object that is no JSON", text() + `{"type":"ADDED","resource":"widgets.v1.example.com","text":"{]"}` + "\n",
-			"invalid event", true},
+		{"an object that is no JSON",
+			text() + `{"type":"ADDED","resource":"widgets.v1.example.com","text":"{]"}` + "\n", "invalid event", true},
 		{"another kind than the server's", strings.Replace(text("1 SYNCED"), `"Widget"`, `"Gadget"`, 1),
-			"widgets.v1.example.com is a Gadget, namespaced: true; widgets.v1.example.com is a Widget, namespaced: true: " +
-				"must be the same", false},
+			"widgets.v1.example.com is a Gadget, namespaced: true; widgets.v1.example.com is a Widget, " +
+				"namespaced: true: must be the same", false},
 		{"another scope than that of the server's version",
 			strings.ReplaceAll(strings.Replace(text("1 SYNCED"), defined, cluster, 1), "v1", "v2"),
 			"widgets.v2.example.com is a Widget, namespaced: false; widgets.v1", false},
 		{"another scope than before", strings.ReplaceAll(text("1 SYNCED", "2 RUN", "3 SYNCED"), "widgets", "gadgets") +
 			strings.Replace(strings.ReplaceAll(cluster, "v1", "v2"), "widgets", "gadgets", 2) +
-			`{"type":"SYNCED","resource":"gadgets.v2.example.com"}` + "\n", "gadgets.v2.example.com is a Widget", false},
+			`{"type":"SYNCED","resource":"gadgets.v2.example.com"}` + "\n",
+			"gadgets.v2.example.com is a Widget", false},
 	} {
 		bubble(t, func(t *testing.T, srv *streamtest.Server) {
 			file := filepath.Join(t.TempDir(), "a.rec")

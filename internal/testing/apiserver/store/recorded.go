@@ -19,7 +19,7 @@ type Recorded struct {
 	Object   *unstructured.Unstructured // has a name, and a namespace if the resource is namespaced
 }
 
-// Redo makes a recorded change, also of a resource that is not served. The object keeps all but its resourceVersion, and
+// Redo makes a recorded change, also of a resource that is not served. The object keeps all but its resourceVersion. It
 // must not be changed after. One of another uid is removed before. ADDED makes no version if the object is in that
 // state; a removal of what does not exist makes none, either.
 func (st *Store) Redo(c Recorded) {
@@ -46,5 +46,5 @@ func (st *Store) Redo(c Recorded) {
 	if _, err := fmt.Sscanf(string(uid), uidFormat, &n); err == nil {
 		st.uids = max(st.uids, n)
 	}
-	st.save(r, key, o.Object)
+	st.write(r, key, o.Object)
 }

@@ -224,10 +224,14 @@ func (st *Store) Delete(r gvr.Resource, namespace, name string) (*unstructured.U
 
 // save stores o, which must not be changed after.
 func (st *Store) save(r gvr.Resource, key string, o map[string]any) *unstructured.Unstructured {
+	st.write(r, key, o)
+	return output(r, o)
+}
+
+func (st *Store) write(r gvr.Resource, key string, o map[string]any) {
 	strip(o)
 	o["metadata"].(map[string]any)["resourceVersion"] = FormatVersion(st.revisions.Newest() + 1)
 	st.revisions.write(r.GroupResource(), key, o)
-	return output(r, o)
 }
 
 func (st *Store) remove(r gvr.Resource, key string) *unstructured.Unstructured {
