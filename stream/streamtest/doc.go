@@ -1,6 +1,6 @@
 // Package streamtest tests programs that watch Kubernetes. A [Server] is an API server in the test's process, with a
-// history and with scripted faults. [Record] records what a sequence delivers, and [Check] compares the recording with
-// what really happened. [CheckStore] checks a checkpoint.Store.
+// history and with scripted faults; it replays what a user has recorded. [Record] records what a sequence delivers, and
+// [Check] compares the recording with what really happened. [CheckStore] checks a checkpoint.Store.
 //
 //	synctest.Test(t, func(t *testing.T) { // hours take no time
 //		names := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
@@ -34,6 +34,45 @@
 // k8s.io/apimachinery/pkg/util/runtime.ErrorHandlers: it delays errors by a clock outside the bubble, and would sleep
 // for decades. With client-go before 0.35 they need a resync period in a bubble, even 100 years: without one, their
 // reflector waits on a channel outside the bubble, and time stands still. That goes for package informer, too.
+//
+// # Recordings
+//
+// [Server.Replay] makes what a user saw the input of a test. The user records it with "gvrwatch watch TYPE --record
+// FILE". The file is lines of JSON, compressed or, after zcat, as text, which can be read in a diff:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		srv := streamtest.NewServer()
+//		defer srv.Close()
+//		err := srv.Replay("testdata/incident.rec")
+//		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour) // longer than the recording
+//		defer cancel()
+//		events := gvrwatch.Watch(ctx, srv.Config(), "widgets", nil)
+//	})
+//
+// The resources of the recording are served, those that the server serves already as it does. The events of each
+// resource up to the first SYNCED of the first run are what existed when the recording began. It exists when Replay
+// returns. Each later event happens as long after Replay as it was recorded after the first run began, so that a pause
+// between two runs counts, too. Nothing waits for the end of a replay: a test in a bubble sleeps, or watches, for
+// longer than the recording; another one reads events until the one that it knows to be the last. A bubble may end
+// before a replay does.
+//
+// ADDED, MODIFIED and DELETED make the same changes as those that were seen. Objects keep their uid, creationTimestamp,
+// generation, deletionTimestamp and finalizers, and all else but the resourceVersion, which comes from the server's one
+// counter: compare events without it, by uid and content. MODIFIED creates an object that does not exist, and ADDED
+// modifies one that does, unless it is in that state. An object of the same name, but of another uid, is removed first.
+// DELETED removes an object also if it has finalizers; it does nothing if there is none of that uid. Whoever changes
+// the objects during a replay must expect that it overwrites them. Runs are one history: what a later run repeats is no
+// change. If it lacks what was known, that is removed at its SYNCED. What happened in a GAP is not known: its
+// differences happen when they were delivered. GAP itself, SYNCED and BOOKMARK change nothing. A script can add a gap.
+//
+// Redacted Secrets are served as they were recorded, and metadata that was recorded alone as objects without anything
+// else. Where versions of one resource were recorded side by side, the changes of the one whose event comes first in a
+// run count, because versions share their objects here. Changes also happen to a resource that is not served at that
+// time.
+//
+// Replay reads and checks the whole file, and keeps its objects in memory, as the server keeps each state of an object:
+// 100,000 changes of 2 KB need 1.5 GB. The end of a file that a killed recorder left may be missing. Anything else that
+// is wrong is an error, and the server is as it was. Another recording, or the same one, may be replayed at any time.
 //
 // # Scripts
 //

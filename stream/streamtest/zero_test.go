@@ -47,6 +47,8 @@ func testNilAndZeroValues(t *testing.T, srv *streamtest.Server) {
 			return apierrors.ReasonForError(err)
 		}, "InternalError"},
 		{"zero Server: Serve", func() any { zero.Serve(widgets); return zero.Put(widgets, "x", "a").GetName() }, "a"},
+		{"zero Server: Replay", func() any { return new(streamtest.Server).Replay("testdata/incident.rec") }, "<nil>"},
+		{"Replay of no file", func() any { return srv.Replay("") }, "streamtest: replay: open "},
 		{"zero Server: Close", func() any { zero.Close(); new(streamtest.Server).Close(); return "" }, ""},
 
 		{"NewServer()", func() any { return streamtest.NewServer().ResourceVersion() }, "1"},

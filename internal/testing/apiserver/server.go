@@ -206,6 +206,46 @@ func (s *Server) Put(r gvr.Resource, namespace, name string, fields ...string) *
 	return stored
 }
 
+// Replay serves the resources that are not served, makes some changes now, and others at their times from now on. If a
+// resource is served otherwise, it does nothing, and returns an error.
+func (s *Server) Replay(resources []gvr.Resource, now, later []store.Recorded) error {
+	defer s.lock()()
+	all := s.store.Catalog().Served()
+	for _, r := range resources {
+		for _, other := range all {
+			if other.GroupResource() == r.GroupResource() &&
+				(other.Kind != r.Kind || other.Namespaced != r.Namespaced) {
+				return fmt.Errorf("%s is a %s, namespaced: %t; %s is a %s, namespaced: %t: must be the same",
+					r, r.Kind, r.Namespaced, other, other.Kind, other.Namespaced)
+			}
+		}
+		all = append(all, r)
+	}
+	for _, r := range resources {
+		if _, err := s.store.Catalog().Find(r.GroupVersionResource); err != nil {
+			s.store.Catalog().Serve(r)
+		}
+	}
+	for _, c := range now {
+		s.store.Redo(c)
+	}
+	s.redo(time.Now(), later)
+	return nil
+}
+
+// redo makes the changes that are due, and schedules the next one. They stay in their order, also if a clock went back.
+// The lock is held.
+func (s *Server) redo(begin time.Time, changes []store.Recorded) {
+	for len(changes) > 0 && time.Since(begin) >= changes[0].After {
+		s.store.Redo(changes[0])
+		changes = changes[1:]
+	}
+	if len(changes) > 0 {
+		due := begin.Add(changes[0].After)
+		s.script.After(time.Until(due), func() { s.redo(begin, changes) })
+	}
+}
+
 // Log is what happened to the objects of a Selection.
 type Log struct {
 	Changes, Rewinds []store.Change // as store.Log returns them

@@ -29,6 +29,9 @@ type Store struct {
 	uids      int
 }
 
+// uidFormat makes a uid of a number.
+const uidFormat = "00000000-0000-4000-8000-%012d"
+
 // New makes an empty Store, at revision 1.
 func New() *Store {
 	return &Store{revisions: Revisions{newest: 1, tables: map[schema.GroupResource]*table{}}}
@@ -145,7 +148,7 @@ func (st *Store) Create(r gvr.Resource, namespace string,
 	}
 	st.uids++
 	metadata := o.Object["metadata"].(map[string]any)
-	metadata["uid"] = fmt.Sprintf("00000000-0000-4000-8000-%012d", st.uids)
+	metadata["uid"] = fmt.Sprintf(uidFormat, st.uids)
 	metadata["creationTimestamp"] = time.Now().UTC().Format(time.RFC3339)
 	metadata["generation"] = int64(1)
 	delete(metadata, "deletionTimestamp")
@@ -221,10 +224,14 @@ func (st *Store) Delete(r gvr.Resource, namespace, name string) (*unstructured.U
 
 // save stores o, which must not be changed after.
 func (st *Store) save(r gvr.Resource, key string, o map[string]any) *unstructured.Unstructured {
+	st.write(r, key, o)
+	return output(r, o)
+}
+
+func (st *Store) write(r gvr.Resource, key string, o map[string]any) {
 	strip(o)
 	o["metadata"].(map[string]any)["resourceVersion"] = FormatVersion(st.revisions.Newest() + 1)
 	st.revisions.write(r.GroupResource(), key, o)
-	return output(r, o)
 }
 
 func (st *Store) remove(r gvr.Resource, key string) *unstructured.Unstructured {
