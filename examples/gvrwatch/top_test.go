@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"syscall"
@@ -82,7 +84,15 @@ func TestTopEnds(t *testing.T) {
 		args string
 	}{
 		{"Ctrl-C", func(_ *scripted, p *terminal) { p.keys("C-c") }, ""},
-		{"a signal", func(_ *scripted, p *terminal) { _ = syscall.Kill(p.pid(), syscall.SIGTERM) }, ""},
+		{"a signal", func(_ *scripted, p *terminal) {
+			program, err := os.FindProcess(p.pid())
+			if err == nil {
+				err = program.Signal(syscall.SIGTERM)
+			}
+			if err != nil {
+				p.Error(err)
+			}
+		}, ""},
 		{"--timeout", func(*scripted, *terminal) {}, "--timeout 1s"},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
@@ -184,18 +194,38 @@ func TestTopNeedsATerminal(t *testing.T) {
 	}
 }
 
-// TestTopHighlights: the cell that has changed is in another colour for some seconds.
-func TestTopHighlights(t *testing.T) {
+// TestTopColors: a new object is green, unless colours are not wanted.
+func TestTopColors(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, robotType)
-	s.Put(robotType, "default", "a")
-	p := startInTerminal(t, 80, 24, nil, "top", "robots", "--server", s.url)
-	p.await("synced, 1 object,")
-	s.Put(robotType, "default", "b")
-	for began := time.Now(); !strings.Contains(p.tmux("capture-pane", "-p", "-e"), "\x1b[32m"); {
-		if time.Sleep(20 * time.Millisecond); time.Since(began) > testTimeout/2 {
-			t.Fatal("a new object is not green")
-		}
+	const green, bold = `\x1b\[32m`, `AGE\n` // the header before the row is bold
+	for _, tt := range []struct {
+		env   []string
+		color string
+		want  string
+	}{
+		{nil, "auto", green},
+		{[]string{"NO_COLOR=1"}, "auto", bold},
+		{[]string{"NO_COLOR=1"}, "always", green},
+		{nil, "never", bold},
+	} {
+		t.Run(fmt.Sprint(tt.env, tt.color), func(t *testing.T) {
+			t.Parallel()
+			s := newScripted(t, robotType)
+			s.Put(robotType, "default", "a")
+			p := startInTerminal(t, 80, 24, tt.env, "top", "robots", "--color", tt.color, "--server", s.url)
+			p.await("synced, 1 object,")
+			p.keys("Down")
+			s.Put(robotType, "default", "b", "spec.x=1")
+			is := regexp.MustCompile(tt.want + `(\x1b\[[0-9;]*m)*1 +b `)
+			for began := time.Now(); !is.MatchString(p.tmux("capture-pane", "-p", "-e")); {
+				if time.Sleep(20 * time.Millisecond); time.Since(began) > testTimeout/2 {
+					t.Fatalf("a new object is never in %q: %q", tt.want, p.tmux("capture-pane", "-p", "-e"))
+				}
+			}
+			if tt.want == bold && regexp.MustCompile(green).MatchString(p.tmux("capture-pane", "-p", "-e")) {
+				t.Error("there are colours")
+			}
+		})
 	}
 }
 
@@ -215,6 +245,7 @@ func TestTopOfTables(t *testing.T) {
 	if _, err := c.Create(t.Context(), boat, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Delete(context.Background(), "beagle", metav1.DeleteOptions{}) })
 	p := startInTerminal(t, 80, 24, nil, "top", "boats", "-n", "lake", "--kubeconfig", srv.Kubeconfig())
 	p.await("CHURN/MIN   NAME     AGE", "beagle", "synced, 1 object,")
 	if _, err := c.Patch(t.Context(), "beagle", types.MergePatchType, []byte(`{"spec":{"size":2}}`),

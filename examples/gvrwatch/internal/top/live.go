@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -55,7 +56,14 @@ var ErrStuck = errors.New("the terminal does not take what is drawn")
 // Run draws on the terminal of the process until the user leaves or ctx ends; both are no error. The terminal is
 // restored when Run returns, unless the error is ErrStuck. A panic is a *stream.PanicError.
 func (l *Live) Run(ctx context.Context) error {
-	s, err := tcell.NewScreen(tcell.OptNegotiation(false), tcell.OptSanitizeContent(true))
+	o := []tcell.TerminfoScreenOption{tcell.OptNegotiation(false), tcell.OptSanitizeContent(true)}
+	switch {
+	case !l.Color:
+		o = append(o, tcell.OptColors(0))
+	case os.Getenv("NO_COLOR") != "": // the user asks for colours all the same, and the library would have none
+		o = append(o, tcell.OptColors(8))
+	}
+	s, err := tcell.NewScreen(o...)
 	if err == nil {
 		tcell.SetEncodingFallback(tcell.EncodingFallbackUTF8)
 		err = s.Init()
