@@ -26,7 +26,7 @@ func TestLayout(t *testing.T) {
 		{"a narrower one leaves out the last", []int{5, 40, 30}, 30, []int{5, 23}, 2},
 		{"and back", []int{5, 40, 30}, 100, []int{5, 40, 30}, 3},
 	} {
-		l = l.Fit(tt.want, columns, tt.screen)
+		l = l.Fit(tt.want, tt.want, columns, tt.screen)
 		if diff := cmp.Diff(tt.widths, l.Widths()); diff != "" || l.Gap() != tt.gap {
 			t.Errorf("%s: a gap of %d, want %d (-want +got):\n%s", tt.why, l.Gap(), tt.gap, diff)
 		}

@@ -77,18 +77,22 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestPlain: an object is what the server sent, without the cells, and the event with the cells remains.
-func TestPlain(t *testing.T) {
+// TestSplit: an object is what the server sent, its row is by itself, and Join puts them together again.
+func TestSplit(t *testing.T) {
 	_, tbl := tables.Wrap(&rest.Config{}, true)
-	const object = `{"metadata":{"name":"a"},"spec":{"x":["}"]}}`
-	row := `{"metadata":{"name":"a"},"spec":{"x":["}"]},"` + tables.Key(tbl) + `":{"columns":[],"cells":["a"]}}`
-	for in, want := range map[string]string{row: object, object: object, "": ""} {
+	const object, row = `{"metadata":{"name":"a"},"spec":{"x":["}"]}}`, `{"columns":[],"cells":["a"]}`
+	joined := `{"metadata":{"name":"a"},"spec":{"x":["}"]},"` + tables.Key(tbl) + `":` + row + `}`
+	for in, want := range map[string][2]string{joined: {object, row}, object: {object, ""}, "": {"", ""}} {
 		ev := stream.Event{JSON: []byte(in)}
-		if got := string(tbl.Plain(ev).JSON); got != want || string(ev.JSON) != in {
+		gotObject, gotRow := tbl.Split(ev)
+		if got := [2]string{string(gotObject), string(gotRow)}; got != want || string(ev.JSON) != in {
 			t.Errorf("of %s: %s, want %s; the event is %s", in, got, want, ev.JSON)
 		}
-		if got := string((*tables.Tables)(nil).Plain(ev).JSON); got != in {
-			t.Errorf("without Tables %s becomes %s", in, got)
+		if got := string(tbl.Join(gotObject, gotRow)); got != in {
+			t.Errorf("%s becomes %s", in, got)
+		}
+		if got, none := (*tables.Tables)(nil).Split(ev); string(got) != in || none != nil {
+			t.Errorf("without Tables %s becomes %s and %s", in, got, none)
 		}
 	}
 }
