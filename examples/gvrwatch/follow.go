@@ -58,7 +58,7 @@ func (s *session) follow(ctx context.Context, want wanted, missing map[gvr.Ref]e
 		UntilSynced:   s.opts.end.untilSynced,
 		StatusChanged: lines.changed,
 	}
-	if m := s.muxOptions(); m != nil {
+	if m := s.opts.muxOptions(); m != nil {
 		o.Mux = *m
 	}
 	if s.follows, err = follow.New(s.srv.conn.Resolver(), s.client, s.opts.selection(want, namespaces), o); err != nil {
@@ -125,7 +125,7 @@ func (s *session) checkSeen(want wanted, status mux.Status) error {
 				unseen = append(unseen, source.Key)
 			}
 		}
-		return s.notSeen(unseen)
+		return s.opts.notSeen(unseen)
 	}
 	return s.checkFollowed(want)
 }
@@ -148,15 +148,15 @@ func (s *session) checkFollowed(want wanted) error {
 	}
 	unseen = append(unseen, s.unmatched(want, followed, s.namespaces())...)
 	unseen = append(unseen, s.unavailable(want, status.Discovery)...)
-	return s.notSeen(unseen)
+	return s.opts.notSeen(unseen)
 }
 
-func (s *session) notSeen(unseen []string) error {
+func (o *watchOptions) notSeen(unseen []string) error {
 	if len(unseen) == 0 {
 		return nil
 	}
 	flag := "--until-synced: "
-	if s.opts.get {
+	if o.get {
 		flag = ""
 	}
 	return fmt.Errorf("%snot seen: %s (--allow-missing permits that)", flag, joinNames(unseen))

@@ -162,10 +162,6 @@ func (p printing) now() time.Time {
 	return p.clock()
 }
 
-func (s *session) newPrinter(want wanted) (eventPrinter, error) {
-	return s.printing(want).newPrinter()
-}
-
 func (s *session) printing(want wanted) printing {
 	return printing{
 		streams: s.streams, flags: s.opts.print, columns: s.columns, several: want.several,

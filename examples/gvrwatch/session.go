@@ -131,7 +131,7 @@ func (s *session) isCategory(ctx context.Context, ref gvr.Ref, err error, follow
 
 // merge returns a Mux that watches exactly the objects found.
 func (s *session) merge(want *wanted) (*mux.Mux, error) {
-	m, err := mux.New(s.muxOptions())
+	m, err := mux.New(s.opts.muxOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +196,8 @@ func (f found) checkpointKey() string {
 var checkpointKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 
 // muxOptions returns options without a Logger: the error of a source ends the program, which prints it.
-func (s *session) muxOptions() *mux.Options {
-	if s.opts.begin.latest {
+func (o *watchOptions) muxOptions() *mux.Options {
+	if o.begin.latest {
 		return &mux.Options{Overflow: mux.Latest}
 	}
 	return nil

@@ -332,7 +332,7 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 	if s.opts.live {
 		return s.look(ctx, merged, want)
 	}
-	p, err := s.newPrinter(want)
+	p, err := s.printing(want).newPrinter()
 	if err != nil {
 		return err
 	}
