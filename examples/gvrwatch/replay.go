@@ -24,10 +24,10 @@ import (
 
 // replayOptions are the flags of replay.
 type replayOptions struct {
-	watchOptions // those of filters and output only
-	speed        string
-	at           string
-	from, to     string
+	watch    watchOptions // those of filters and output only
+	speed    string
+	at       string
+	from, to string
 }
 
 func (o *replayOptions) addFlags(f *pflag.FlagSet) {
@@ -37,12 +37,12 @@ func (o *replayOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.at, "at", "", "Print the objects that existed at this time: "+moment+".")
 	f.StringVar(&o.from, "from", "", "Print events from this time on, in the same forms.")
 	f.StringVar(&o.to, "to", "", "Print events until this time, in the same forms.")
-	f.BoolVarP(&o.what.allNamespaces, "all-namespaces", "A", false, "Accepted because watch has it: the default.")
-	f.StringSliceVarP(&o.conn.namespaces, "namespace", "n", nil, "Print only objects of these namespaces.")
-	f.StringVarP(&o.what.labelSelector, "selector", "l", "", "Label selector, as in watch.")
-	f.IntVar(&o.end.limit, "limit", 0, "End after this many objects. Zero means never.")
-	o.filter.addFlags(f)
-	o.print.addFlags(f)
+	f.BoolVarP(&o.watch.what.allNamespaces, "all-namespaces", "A", false, "Accepted because watch has it: the default.")
+	f.StringSliceVarP(&o.watch.conn.namespaces, "namespace", "n", nil, "Print only objects of these namespaces.")
+	f.StringVarP(&o.watch.what.labelSelector, "selector", "l", "", "Label selector, as in watch.")
+	f.IntVar(&o.watch.end.limit, "limit", 0, "End after this many objects. Zero means never.")
+	o.watch.filter.addFlags(f)
+	o.watch.print.addFlags(f)
 }
 
 func newReplay(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Command {
@@ -66,15 +66,15 @@ func newReplay(streams genericiooptions.IOStreams, out *screen.Screen) *cobra.Co
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.print.eventsAsked = cmd.Flags().Changed("output-watch-events")
-			if o.at != "" && !o.print.eventsAsked {
-				o.print.watchEvents = false
+			o.watch.print.eventsAsked = cmd.Flags().Changed("output-watch-events")
+			if o.at != "" && !o.watch.print.eventsAsked {
+				o.watch.print.watchEvents = false
 			}
 			run, err := o.check(args)
 			if err != nil {
 				return err
 			}
-			out.SetColor(o.print.color)
+			out.SetColor(o.watch.print.color)
 			return asRunError(run(cmd.Context(), streams))
 		},
 	}
@@ -100,22 +100,22 @@ func (o *replayOptions) check(args []string) (func(context.Context, genericioopt
 	switch {
 	case o.at != "" && (o.speed != "" || o.from != "" || o.to != ""):
 		return nil, errors.New("--at: prints the state at one time: omit --speed, --from and --to")
-	case o.at != "" && o.print.output == "diff":
+	case o.at != "" && o.watch.print.output == "diff":
 		return nil, errors.New("--at and --output=diff exclude each other: a state is no change")
 	}
-	if err := o.checkFlags(); err != nil {
+	if err := o.watch.checkFlags(); err != nil {
 		return nil, err
 	}
 	var want wanted
 	if len(args) > 1 {
-		if err := o.checkArgs(args[1:], &want); err != nil {
+		if err := o.watch.checkArgs(args[1:], &want); err != nil {
 			return nil, err
 		}
 	}
 	if _, err := o.moments(span{}); err != nil {
 		return nil, err
 	}
-	selector, err := labels.Parse(o.what.labelSelector)
+	selector, err := labels.Parse(o.watch.what.labelSelector)
 	return func(ctx context.Context, streams genericiooptions.IOStreams) error {
 		file, err := recording.Open(args[0])
 		if err != nil {
@@ -208,7 +208,7 @@ func (r *replay) selects(ev stream.Event) bool {
 			return names(t.ref, ev.Resource) && (t.name == "" || !ev.HasObject() || t.name == ev.Meta().GetName())
 		}
 		matched := func(pattern string) bool {
-			selected, _ := r.opts.selection(wanted{patterns: []string{pattern}}, nil).Selects(ev.Resource)
+			selected, _ := r.opts.watch.selection(wanted{patterns: []string{pattern}}, nil).Selects(ev.Resource)
 			return selected
 		}
 		if !slices.ContainsFunc(r.want.targets, named) && !slices.ContainsFunc(r.want.patterns, matched) {
@@ -218,7 +218,7 @@ func (r *replay) selects(ev stream.Event) bool {
 	if !ev.HasObject() {
 		return true
 	}
-	m, namespaces := ev.Meta(), r.opts.conn.namespaces
+	m, namespaces := ev.Meta(), r.opts.watch.conn.namespaces
 	if ns := m.GetNamespace(); ns != "" && len(namespaces) > 0 && !slices.Contains(namespaces, ns) {
 		return false
 	}
@@ -234,8 +234,8 @@ func (r *replay) delivery(whole span, past bool) (*delivery, error) {
 		}
 	}
 	how := printing{
-		streams: r.streams, flags: r.opts.print, columns: r.columns, several: several > 1,
-		namespaces: namespaced && len(r.opts.conn.namespaces) != 1,
+		streams: r.streams, flags: r.opts.watch.print, columns: r.columns, several: several > 1,
+		namespaces: namespaced && len(r.opts.watch.conn.namespaces) != 1,
 		clock:      func() time.Time { return r.time }, past: past,
 	}
 	d := &delivery{printing: how, recorded: true}
@@ -243,10 +243,10 @@ func (r *replay) delivery(whole span, past bool) (*delivery, error) {
 	if d.printer, err = how.newPrinter(); err != nil {
 		return nil, err
 	}
-	if r.opts.filter.summary {
+	if r.opts.watch.filter.summary {
 		d.counts = summary{}
 	}
-	d.filter, err = r.opts.filter.newFilter(whole.begin)
+	d.filter, err = r.opts.watch.filter.newFilter(whole.begin)
 	return d, err
 }
 
@@ -287,7 +287,7 @@ func (r *replay) events(ctx context.Context, d *delivery, when moments) error {
 		if some && ev.HasObject() {
 			printed++
 		}
-		if r.opts.end.limit > 0 && printed == r.opts.end.limit {
+		if r.opts.watch.end.limit > 0 && printed == r.opts.watch.end.limit {
 			return nil
 		}
 	}

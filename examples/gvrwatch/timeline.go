@@ -22,16 +22,17 @@ import (
 
 // timelineOptions are the flags of timeline.
 type timelineOptions struct {
-	watchOptions // those that select objects, and --types
-	output       string
+	watch  watchOptions // those that select objects, and --types
+	output string
 }
 
 func (o *timelineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.output, "output", "o", "", "Write the page to this file, readable for you only; - is stdout.")
-	f.BoolVarP(&o.what.allNamespaces, "all-namespaces", "A", false, "Accepted because watch has it: it is the default.")
-	f.StringSliceVarP(&o.conn.namespaces, "namespace", "n", nil, "Show only objects of these namespaces.")
-	f.StringVarP(&o.what.labelSelector, "selector", "l", "", "Label selector, as in watch.")
-	f.StringSliceVar(&o.filter.types, "types", nil,
+	f.BoolVarP(&o.watch.what.allNamespaces, "all-namespaces", "A", false,
+		"Accepted because watch has it: the default.")
+	f.StringSliceVarP(&o.watch.conn.namespaces, "namespace", "n", nil, "Show only objects of these namespaces.")
+	f.StringVarP(&o.watch.what.labelSelector, "selector", "l", "", "Label selector, as in watch.")
+	f.StringSliceVar(&o.watch.filter.types, "types", nil,
 		"Show only objects with such an event: ADDED, MODIFIED, DELETED. Without MODIFIED, no changes are on the page.")
 }
 
@@ -83,11 +84,11 @@ func (o *timelineOptions) check(args []string) (func(genericiooptions.IOStreams)
 	if o.output == "" {
 		return nil, errors.New("missing --output: name the page to write, such as -o page.html, or -o - for stdout")
 	}
-	if err := o.checkFlags(); err != nil {
+	if err := o.watch.checkFlags(); err != nil {
 		return nil, err
 	}
 	options := timeline.Options{Title: filepath.Base(args[0]), Only: o.only(args[1:])}
-	for _, name := range o.filter.types {
+	for _, name := range o.watch.filter.types {
 		kinds, ok := kindsOf[name]
 		if !ok {
 			return nil, fmt.Errorf("--types=%s: must be of ADDED, MODIFIED and DELETED", name)
@@ -96,11 +97,11 @@ func (o *timelineOptions) check(args []string) (func(genericiooptions.IOStreams)
 	}
 	var want wanted
 	if len(args) > 1 {
-		if err := o.checkArgs(args[1:], &want); err != nil {
+		if err := o.watch.checkArgs(args[1:], &want); err != nil {
 			return nil, err
 		}
 	}
-	selector, err := labels.Parse(o.what.labelSelector)
+	selector, err := labels.Parse(o.watch.what.labelSelector)
 	return func(streams genericiooptions.IOStreams) error {
 		if o.output == "-" && screen.IsTerminal(streams.Out) {
 			return errors.New("--output=-: stdout is a terminal: name a file, or redirect the output")
@@ -114,7 +115,7 @@ func (o *timelineOptions) check(args []string) (func(genericiooptions.IOStreams)
 			return fmt.Errorf("--output=%s: is the recording: name another file", o.output)
 		}
 		selection := &replay{
-			opts: &replayOptions{watchOptions: o.watchOptions}, file: file, want: want, labels: selector,
+			opts: &replayOptions{watch: o.watch}, file: file, want: want, labels: selector,
 		}
 		if err := selection.look(&span{}); err != nil {
 			return err
@@ -142,14 +143,14 @@ func (o *timelineOptions) check(args []string) (func(genericiooptions.IOStreams)
 // only returns what is selected of a recording, in words.
 func (o *timelineOptions) only(args []string) string {
 	words := slices.Clone(args)
-	if len(o.conn.namespaces) > 0 {
-		words = append(words, "in", strings.Join(o.conn.namespaces, ","))
+	if len(o.watch.conn.namespaces) > 0 {
+		words = append(words, "in", strings.Join(o.watch.conn.namespaces, ","))
 	}
-	if o.what.labelSelector != "" {
-		words = append(words, "labels", o.what.labelSelector)
+	if o.watch.what.labelSelector != "" {
+		words = append(words, "labels", o.watch.what.labelSelector)
 	}
-	if len(o.filter.types) > 0 {
-		words = append(words, "with", strings.Join(o.filter.types, ","))
+	if len(o.watch.filter.types) > 0 {
+		words = append(words, "with", strings.Join(o.watch.filter.types, ","))
 	}
 	return strings.Join(words, " ")
 }

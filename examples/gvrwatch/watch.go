@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strconv"
 	"time"
 
@@ -373,48 +372,4 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 		return nil
 	}
 	return s.checkSeen(want, merged.Status())
-}
-
-// printedEvents are the events of a Mux. They are recorded and printed before they are yielded, and acked when they are
-// written.
-type printedEvents struct {
-	*mux.Mux // condition.Wait asks it what is synced
-	// deliver reports whether an event was printed. It calls ack when all is done with it.
-	deliver func(ev stream.Event, ack func()) (printed bool, err error)
-	limit   int // ends with errLimit after so many objects; 0 means never
-
-	counts *counts
-}
-
-func (p printedEvents) Events(ctx context.Context) iter.Seq2[stream.Event, error] {
-	return func(yield func(stream.Event, error) bool) {
-		objects := 0
-		for ev, err := range p.Mux.Events(ctx) {
-			var failed *mux.SourceError
-			if errors.As(err, &failed) {
-				err = failed.Err // it names the resource
-			}
-			printed := false
-			if err == nil {
-				p.counts.add(ev)
-				acked := ev
-				acked.Object, acked.JSON = nil, nil // what has been printed need not wait in memory for its ack
-				printed, err = p.deliver(ev, acked.Ack)
-			}
-			if err != nil {
-				yield(stream.Event{}, err)
-				return
-			}
-			if printed && ev.HasObject() {
-				objects++
-			}
-			if p.limit > 0 && objects == p.limit {
-				yield(stream.Event{}, errLimit)
-				return
-			}
-			if !yield(ev, nil) {
-				return
-			}
-		}
-	}
 }
