@@ -235,15 +235,13 @@ func (w *world) mayDoubt() bool {
 	return w.setup.always.breaksVersions() || may.replays > 0 || may.faults > 2
 }
 
-// mayEnd reports whether a run may end by itself: as Run says, or because the server refuses it from the beginning. A
-// run that ends with SYNCED needs no right to watch.
+// mayEnd reports whether a run may end by itself: as Run says, or because the server refuses it from the beginning.
 func (w *world) mayEnd(before *session, end protocol.Stopped, r reply) bool {
 	m, _ := protocol.Recall(before.state)
 	rules := w.setup.rules
 	if c, ok := before.state.(protocol.Connecting); ok && c.PendingSynced() && rules.UntilSynced && end.Err == nil &&
 		(r.class == protocol.Forbidden || r.class == protocol.NotAllowed) && !r.cause().Gateway {
-		// The list is complete, and the run needs no watch.
-		return r.kind == failed && w.session.receiver.phase == sequence.Synced
+		return r.kind == failed && w.session.receiver.phase == sequence.Synced // it needs no watch
 	}
 	if r.isFailure() && end.Err != r.cause().Err || end.Gap.Reason != "" && m.Current() && end.Gap.From != m.Version() {
 		return false
