@@ -239,6 +239,10 @@ func (w *world) mayDoubt() bool {
 func (w *world) mayEnd(before *session, end protocol.Stopped, r reply) bool {
 	m, _ := protocol.Recall(before.state)
 	rules := w.setup.rules
+	if c, ok := before.state.(protocol.Connecting); ok && c.PendingSynced() && rules.UntilSynced && end.Err == nil &&
+		(r.class == protocol.Forbidden || r.class == protocol.NotAllowed) && !r.cause().Gateway {
+		return r.kind == failed && w.session.receiver.phase == sequence.Synced // it needs no watch
+	}
 	if r.isFailure() && end.Err != r.cause().Err || end.Gap.Reason != "" && m.Current() && end.Gap.From != m.Version() {
 		return false
 	}
