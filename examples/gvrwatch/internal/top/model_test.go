@@ -184,6 +184,18 @@ func TestOrderIsThatOfASort(t *testing.T) {
 	})
 }
 
+// TestAgesAreNoChange: servers send ages, which change all the time.
+func TestAgesAreNoChange(t *testing.T) {
+	m := NewModel()
+	ev := object{name: "a"}.event(stream.Modified)
+	for _, age := range []string{"1s", "2s"} {
+		m.Apply(ev, []screen.Column{{Title: "NAME"}, {Title: "AGE"}}, []screen.Text{{Text: "a"}, {Text: age}})
+	}
+	if r := m.rows[keyOf(ev)]; r.changed != nil || r.cells[1] != "2s" {
+		t.Errorf("changed at %v, cells %q", r.changed, r.cells)
+	}
+}
+
 // TestFilter: the filter finds any text of a row but its age, also in rows that change later.
 func TestFilter(t *testing.T) {
 	m := NewModel()
@@ -250,6 +262,11 @@ func TestChangesAreBounded(t *testing.T) {
 	}
 	if m.history.of(key{robots.String(), "", "9"}) != nil || m.history.of(key{robots.String(), "", "10"}) == nil {
 		t.Error("those that changed first are forgotten")
+	}
+	object{name: "10", job: "again"}.apply(m, stream.Modified)
+	object{name: "one more"}.apply(m, stream.Added)
+	if m.history.of(key{robots.String(), "", "10"}) == nil || m.history.of(key{robots.String(), "", "11"}) != nil {
+		t.Error("of two, the one that changed last is kept")
 	}
 	large, long := object{name: "large"}, object{name: "long"}
 	for i := range mostChanges * 2 {
