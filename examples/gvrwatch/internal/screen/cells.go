@@ -1,5 +1,7 @@
 package screen
 
+import "slices"
+
 // This file is for programs that draw a screen cell by cell, with the widths and cuts of a Table.
 
 // Width returns how many columns of a terminal an escaped text takes.
@@ -22,10 +24,13 @@ type Layout struct {
 	screen int
 }
 
-// Fit returns where columns are in a screen that is so wide, if the widest cells are as wide as want. It returns the
-// same layout as before while that has room for them, so that columns do not move without need.
+// Fit returns where columns are in a screen that is so wide, if the widest cells are as wide as want. Columns stay where
+// they are in l while that has room for the cells.
 func (l Layout) Fit(want []int, columns []Column, screen int) Layout {
 	if screen == l.screen && l.now.holds(want, screen) {
+		if last := len(want) - 1; l.now.widths[last] < want[last] { // which moves no other column
+			l.now.widths = append(slices.Clone(l.now.widths[:last]), want[last])
+		}
 		return l
 	}
 	return Layout{fit(want, columns, screen), screen}
