@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -286,4 +287,25 @@ func TestChangesAreBounded(t *testing.T) {
 	if !strings.HasSuffix(last.Old, "98") || !strings.HasSuffix(last.New, "99") || len(last.New) > 30 {
 		t.Errorf("of a long value the difference is kept, not %.50q and %.50q", last.Old, last.New)
 	}
+}
+
+// TestMemoryIsBounded: of an object no more is kept than its compressed state, and not the text that it was decoded from.
+func TestMemoryIsBounded(t *testing.T) {
+	const objects, size = 2000, 20 << 10
+	heap := func() uint64 {
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	m := NewModel()
+	before := heap()
+	for i := range objects {
+		o := object{name: fmt.Sprint(i), job: strings.Repeat("text ", size/5), manager: "manager", wrote: 1}
+		o.apply(m, stream.Added)
+	}
+	if each := (heap() - before) / objects; each > size/4 {
+		t.Errorf("%d bytes are kept of each object of %d", each, size)
+	}
+	runtime.KeepAlive(m)
 }
