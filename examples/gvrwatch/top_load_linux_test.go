@@ -80,7 +80,7 @@ func BenchmarkTop(b *testing.B) {
 		tick := time.NewTicker(time.Second / perSecond)
 		defer tick.Stop()
 		writers := errgroup.Group{}
-		writers.SetLimit(8)
+		writers.SetLimit(32)
 		for n := 0; ; n++ {
 			select {
 			case <-changing.Done():

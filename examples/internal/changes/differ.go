@@ -1,9 +1,11 @@
 package changes
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -28,6 +30,7 @@ type Change struct {
 // use NewDiffer. It is not for concurrent use.
 type Differ struct {
 	objects map[string]state // by uid or, of an object without one, by resource and name
+	buf     []byte           // of Compare
 }
 
 type state struct {
@@ -37,7 +40,7 @@ type state struct {
 }
 
 // NewDiffer returns a Differ that knows no objects.
-func NewDiffer() *Differ { return &Differ{map[string]state{}} }
+func NewDiffer() *Differ { return &Differ{objects: map[string]state{}} }
 
 // Compare returns what ev, which has an object, has changed, and keeps its state for the next event. A DELETED is
 // forgotten. It returns an error if the object can't be decoded; the state before is kept then.
@@ -71,8 +74,9 @@ func (d *Differ) CompareAt(ev stream.Event, received time.Time) (Change, error) 
 	if err != nil {
 		return Change{}, err
 	}
-	after.object = s2.Encode(nil, b)
-	d.objects[key] = after
+	d.buf = s2.Encode(d.buf[:cap(d.buf)], b)
+	after.object = bytes.Clone(d.buf) // Encode's is as large as what can't be compressed
+	d.objects[strings.Clone(key)] = after
 	return c, nil
 }
 
@@ -93,7 +97,8 @@ func writtenBy(entries []any) map[string]string {
 		e, _ := entry.(map[string]any)
 		t, _ := e["time"].(string) // in a format that sorts
 		if m != "" {
-			managers[m] = max(managers[m], t)
+			// Strings that are kept must not be parts of the object.
+			managers[strings.Clone(m)] = strings.Clone(max(managers[m], t))
 		}
 	}
 	return managers

@@ -1,5 +1,7 @@
 package screen
 
+import "slices"
+
 // This file is for programs that draw a screen cell by cell, with the widths and cuts of a Table.
 
 // Width returns how many columns of a terminal an escaped text takes.
@@ -23,10 +25,12 @@ type Layout struct {
 }
 
 // Fit returns where columns are in a screen that is so wide. Want has the width of the widest cell of each column, its
-// title included; cells has it without. It returns the same layout as before while that has room for them, so that
-// columns do not move without need.
+// title included; cells has it without. Columns stay where they are in l while that has room for the cells.
 func (l Layout) Fit(want, cells []int, columns []Column, screen int) Layout {
 	if screen == l.screen && l.now.holds(want, screen) {
+		if last := len(want) - 1; l.now.widths[last] < want[last] { // which moves no other column
+			l.now.widths = append(slices.Clone(l.now.widths[:last]), want[last])
+		}
 		return l
 	}
 	return Layout{fit(want, cells, columns, screen), screen}

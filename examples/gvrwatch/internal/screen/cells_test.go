@@ -21,6 +21,7 @@ func TestLayout(t *testing.T) {
 	}{
 		{"all fits", []int{5, 10, 20}, 80, []int{5, 10, 20}, 3},
 		{"narrower cells move nothing", []int{3, 4, 5}, 80, []int{5, 10, 20}, 3},
+		{"a wider one in the last column neither, and is not cut", []int{3, 4, 30}, 80, []int{5, 10, 30}, 3},
 		{"a wider one does", []int{3, 12, 5}, 80, []int{3, 12, 5}, 3},
 		{"a narrow screen cuts", []int{5, 40, 30}, 60, []int{5, 31, 20}, 2},
 		{"a narrower one leaves out the last", []int{5, 40, 30}, 30, []int{5, 23}, 2},

@@ -85,6 +85,7 @@ func TestDrawing(t *testing.T) {
 		a.apply(m, stream.Added)
 		b.apply(m, stream.Added)
 		synced(m)
+		draw(t, v, 50, 6)
 		time.Sleep(3 * time.Second)
 		lines, _ := draw(t, v, 50, 6)
 		want(t, "ages tick without an event", lines,
@@ -116,6 +117,11 @@ func TestDrawing(t *testing.T) {
 			"deleted     web         b      paint   60m", // 2 changes
 			"1                       c              2s",
 			"0           shop        a      drill   10s")
+		time.Sleep(3 * time.Minute)
+		lines, _ = draw(t, v, 50, 6)
+		want(t, "an age that has become wider", lines[2:4],
+			"0                       c              3m2s",
+			"0           shop        a      drill   3m10s")
 		if red, green := g.styled(2, isRed), g.styled(3, isGreen); !strings.Contains(red, "b") || green == "" {
 			t.Errorf("deleted is %q, new is %q", red, green)
 		}

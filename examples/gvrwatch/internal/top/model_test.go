@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -184,6 +185,18 @@ func TestOrderIsThatOfASort(t *testing.T) {
 	})
 }
 
+// TestAgesAreNoChange: servers send ages, which change all the time.
+func TestAgesAreNoChange(t *testing.T) {
+	m := NewModel()
+	ev := object{name: "a"}.event(stream.Modified)
+	for _, age := range []string{"1s", "2s"} {
+		m.Apply(ev, []screen.Column{{Title: "NAME"}, {Title: "AGE"}}, []screen.Text{{Text: "a"}, {Text: age}})
+	}
+	if r := m.rows[keyOf(ev)]; r.changed != nil || r.cells[1] != "2s" {
+		t.Errorf("changed at %v, cells %q", r.changed, r.cells)
+	}
+}
+
 // TestFilter: the filter finds any text of a row but its age, also in rows that change later.
 func TestFilter(t *testing.T) {
 	m := NewModel()
@@ -251,6 +264,11 @@ func TestChangesAreBounded(t *testing.T) {
 	if m.history.of(key{robots.String(), "", "9"}) != nil || m.history.of(key{robots.String(), "", "10"}) == nil {
 		t.Error("those that changed first are forgotten")
 	}
+	object{name: "10", job: "again"}.apply(m, stream.Modified)
+	object{name: "one more"}.apply(m, stream.Added)
+	if m.history.of(key{robots.String(), "", "10"}) == nil || m.history.of(key{robots.String(), "", "11"}) != nil {
+		t.Error("of two, the one that changed last is kept")
+	}
 	large, long := object{name: "large"}, object{name: "long"}
 	for i := range mostChanges * 2 {
 		large.job = strings.Repeat(fmt.Sprint(i%10), 16<<10)
@@ -269,4 +287,25 @@ func TestChangesAreBounded(t *testing.T) {
 	if !strings.HasSuffix(last.Old, "98") || !strings.HasSuffix(last.New, "99") || len(last.New) > 30 {
 		t.Errorf("of a long value the difference is kept, not %.50q and %.50q", last.Old, last.New)
 	}
+}
+
+// TestMemoryIsBounded: of an object no more is kept than its compressed state, and not the text that it was decoded from.
+func TestMemoryIsBounded(t *testing.T) {
+	const objects, size = 2000, 20 << 10
+	heap := func() uint64 {
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	m := NewModel()
+	before := heap()
+	for i := range objects {
+		o := object{name: fmt.Sprint(i), job: strings.Repeat("text ", size/5), manager: "manager", wrote: 1}
+		o.apply(m, stream.Added)
+	}
+	if each := (heap() - before) / objects; each > size/4 {
+		t.Errorf("%d bytes are kept of each object of %d", each, size)
+	}
+	runtime.KeepAlive(m)
 }
