@@ -24,8 +24,8 @@ type Layout struct {
 	screen int
 }
 
-// Fit returns where columns are in a screen that is so wide, if the widest cells are as wide as want. Columns stay where
-// they are in l while that has room for the cells.
+// Fit returns where columns are in a screen that is so wide, if the widest cells are as wide as want. Columns stay
+// where they are in l while that has room for the cells.
 func (l Layout) Fit(want []int, columns []Column, screen int) Layout {
 	if screen == l.screen && l.now.holds(want, screen) {
 		if last := len(want) - 1; l.now.widths[last] < want[last] { // which moves no other column
