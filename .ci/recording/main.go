@@ -88,9 +88,26 @@ func record(ctx context.Context, line string, columns, rows int, length time.Dur
 		}
 		if shown != last {
 			last = shown
-			frames = append(frames, frame{at, strings.Split(strings.TrimRight(shown, "\n"), "\n")})
+			frames = append(frames, frame{at, selfContained(strings.Split(strings.TrimRight(shown, "\n"), "\n"))})
 		}
 	}
+}
+
+// selfContained repeats at the begin of each line the escape sequences that are in force there: tmux writes only what
+// changes.
+func selfContained(lines []string) []string {
+	inForce := ""
+	for i, line := range lines {
+		lines[i] = inForce + line
+		for _, part := range strings.Split(line, "\x1b[")[1:] {
+			codes, _, _ := strings.Cut(part, "m")
+			if first, _, _ := strings.Cut(codes, ";"); first == "" || first == "0" {
+				inForce = ""
+			}
+			inForce += "\x1b[" + codes + "m"
+		}
+	}
+	return lines
 }
 
 // shown is a line of the terminal, at a row, for a time. to is zero if it is shown until the end.
@@ -191,14 +208,13 @@ func apply(styles map[string]bool, code string) {
 	case "22":
 		delete(styles, "b")
 		delete(styles, "d")
-	case "39":
+	case "31", "32", "33", "35", "39":
 		for _, color := range []string{"r", "g", "y", "m"} {
 			delete(styles, color)
 		}
-	default:
-		if class, ok := classes[code]; ok {
-			styles[class] = true
-		}
+	}
+	if class, ok := classes[code]; ok {
+		styles[class] = true
 	}
 }
 
