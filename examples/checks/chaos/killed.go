@@ -42,17 +42,18 @@ func (c killedClient) run(ctx context.Context, w *world, rec *recording) error {
 		return err
 	}
 	reader := &logReader{path: o.Log, rec: rec}
-	return killAgainAndAgain(ctx, w, rec, o.Store, func() (*exec.Cmd, func() error) {
+	return killAgainAndAgain(ctx, w, rec, o.Store, func() (*exec.Cmd, func(bool) error) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), childVariable+"="+string(order))
-		return cmd, reader.read
+		return cmd, func(bool) error { return reader.read() }
 	})
 }
 
 // killAgainAndAgain runs a process, kills it, and runs it again, until ctx ends. The process leaves its checkpoint in
-// store. read records what the process has reported since the last call.
+// store. read records what the process has reported since the last call, all of it if the process has ended.
 func killAgainAndAgain(
-	ctx context.Context, w *world, rec *recording, store string, command func() (*exec.Cmd, func() error),
+	ctx context.Context, w *world, rec *recording, store string,
+	command func() (cmd *exec.Cmd, read func(ended bool) error),
 ) error {
 	for ctx.Err() == nil {
 		if err := killOnce(ctx, w, rec, command); err != nil {
@@ -66,7 +67,9 @@ func killAgainAndAgain(
 	return nil
 }
 
-func killOnce(ctx context.Context, w *world, rec *recording, command func() (*exec.Cmd, func() error)) error {
+func killOnce(
+	ctx context.Context, w *world, rec *recording, command func() (*exec.Cmd, func(ended bool) error),
+) error {
 	cmd, read := command()
 	var stderr bytes.Buffer
 	if cmd.Stderr == nil {
@@ -97,19 +100,19 @@ func killOnce(ctx context.Context, w *world, rec *recording, command func() (*ex
 			if text := bytes.TrimSpace(stderr.Bytes()); len(text) > 0 {
 				rec.fail(fmt.Errorf("the process ended: %s", text[:min(len(text), 500)]))
 			}
-			return read()
+			return read(true)
 		case <-ctx.Done():
 			cmd.Process.Kill()
 			<-exited
-			return read()
+			return read(true)
 		case <-die:
 			cmd.Process.Kill()
 			<-exited
-			return read()
+			return read(true)
 		case <-calm:
 			calm, die = nil, nil
 		case <-time.After(20 * time.Millisecond):
-			if err := read(); err != nil {
+			if err := read(false); err != nil {
 				return err
 			}
 			switch reports := rec.since(began); {

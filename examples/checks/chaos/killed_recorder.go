@@ -36,12 +36,11 @@ func (recorderClient) run(ctx context.Context, w *world, rec *recording) error {
 		return err
 	}
 	reader := &tapeReader{path: file, rec: rec}
-	err = killAgainAndAgain(ctx, w, rec, store, func() (*exec.Cmd, func() error) {
+	return killAgainAndAgain(ctx, w, rec, store, func() (*exec.Cmd, func(bool) error) {
 		cmd := exec.Command(tool, "watch", "*."+group, "-A", "-o", "name", "--record", file,
 			"--checkpoint", store, "--kubeconfig", kubeconfig)
-		return cmd, func() error { return reader.read(false) }
+		return cmd, reader.read
 	})
-	return errors.Join(err, reader.read(true))
 }
 
 // tapeReader reads what the processes have recorded.
@@ -53,9 +52,9 @@ type tapeReader struct {
 }
 
 // read records the entries that were added. Any of them may have been acked.
-func (t *tapeReader) read(now bool) error {
+func (t *tapeReader) read(ended bool) error {
 	began := time.Now()
-	if began.Before(t.next) && !now {
+	if began.Before(t.next) && !ended {
 		return nil
 	}
 	r, err := recorded.Open(t.path)

@@ -44,7 +44,7 @@ func (toolClient) run(ctx context.Context, w *world, rec *recording) error {
 		return err
 	}
 	run := 0
-	return killAgainAndAgain(ctx, w, rec, store, func() (*exec.Cmd, func() error) {
+	return killAgainAndAgain(ctx, w, rec, store, func() (*exec.Cmd, func(bool) error) {
 		run++
 		out := filepath.Join(dir, fmt.Sprint("out-", run))
 		cmd := exec.Command(tool, "watch", "*."+group, "-A", "-o", "json",
@@ -53,7 +53,7 @@ func (toolClient) run(ctx context.Context, w *world, rec *recording) error {
 		cmd.Stdout = stdout
 		cmd.Stderr = io.Discard // it reports each refusal
 		reader := &outputReader{path: out, rec: rec, run: run, last: -1}
-		return cmd, func() error {
+		return cmd, func(bool) error {
 			stdout.Close() // the process has its own
 			return errors.Join(err, reader.read())
 		}
