@@ -59,8 +59,8 @@ var flagHints = map[string]flagHint{
 	"only-log-lines":   {text: notLogs},
 	"p":                {text: notLogs},
 	"previous":         {text: notLogs},
-	"since":            {text: "use --watch-only for what happens from now on"},
-	"since-time":       {flag: "since", text: "use --watch-only for what happens from now on"},
+	"since":            {text: "use gvrwatch watch --since"},
+	"since-time":       {flag: "since", text: "use gvrwatch watch --since"},
 	"t":                {flag: "timestamps"},
 	"tail":             {text: "did you mean --limit? For logs: kubectl logs --tail"},
 	// kubespy and event exporters
