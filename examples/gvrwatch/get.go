@@ -14,9 +14,9 @@ const getLong = `Print the objects that exist, then end: 'gvrwatch watch --until
 them. With -w it is 'gvrwatch watch'. Arguments and flags are those of watch.
 
 Without -w, tables have no column EVENT, and -o json and -o yaml print objects instead of events, one
-per line or document; --output-watch-events prints events. The right to list is enough. If there are
-no objects, a line on stderr says so, and the exit status is 0. It is 1 if a named object does not
-exist.
+per line or document; --output-watch-events prints events. For types that are named the right to list
+is enough; patterns, --all and --follow need that to watch, too. If there are no objects, a line on
+stderr says so, and the exit status is 0. It is 1 if a named object does not exist.
 
 ` + watchRest
 

@@ -18,12 +18,12 @@ var commandHints = map[string]string{
 	"exec": "gvrwatch watch TYPE --exec COMMAND, or kubectl exec", "explain": "kubectl explain",
 	"label": "kubectl label", "log": "kubectl logs", "logs": "kubectl logs", "patch": "kubectl patch",
 	"port-forward": "kubectl port-forward", "rollout": "kubectl rollout", "run": "kubectl run",
-	"scale": "kubectl scale", "top": "kubectl top",
+	"scale":         "kubectl scale",
 	"api-resources": "gvrwatch resources", "api-versions": "gvrwatch resources", "types": "gvrwatch resources",
 	"changes": "gvrwatch watch TYPE NAME -o diff", "diff": "gvrwatch watch TYPE -o diff",
 	"status": "gvrwatch watch TYPE NAME -o diff", "trace": "gvrwatch watch TYPE,TYPE -o diff",
 	"events": "gvrwatch watch events", "follow": "gvrwatch watch TYPE --follow", "list": "gvrwatch get",
-	"ls": "gvrwatch get", "tail": "gvrwatch watch, or kubectl logs", "wait": "gvrwatch watch TYPE --for CONDITION",
+	"ls": "gvrwatch get", "tail": "gvrwatch watch, or kubectl logs",
 }
 
 // flagHint says what people meant by a flag that does not exist.
@@ -59,8 +59,8 @@ var flagHints = map[string]flagHint{
 	"only-log-lines":   {text: notLogs},
 	"p":                {text: notLogs},
 	"previous":         {text: notLogs},
-	"since":            {text: "use --watch-only for what happens from now on"},
-	"since-time":       {flag: "since", text: "use --watch-only for what happens from now on"},
+	"since":            {text: "use gvrwatch watch --since"},
+	"since-time":       {flag: "since", text: "use gvrwatch watch --since"},
 	"t":                {flag: "timestamps"},
 	"tail":             {text: "did you mean --limit? For logs: kubectl logs --tail"},
 	// kubespy and event exporters

@@ -125,6 +125,7 @@ func TestMistakes(t *testing.T) {
 		{"get boats --ignore-not-found", 2, "did you mean --allow-missing?", "a flag with another name here"},
 		{"resources --ignore-not-found", 2, "unknown flag: --ignore-not-found", "the command lacks that flag"},
 		{"watch boats --since-time=1h", 2, "unknown flag: --since-time: ", "a flag of logs"},
+		{"top boats --since=1h", 2, "unknown flag: --since: use gvrwatch watch --since", "a flag of watch"},
 		{"watch boats --watch-onyl", 2, "did you mean --watch-only?", "a flag that is misspelled"},
 		{"watch boats --output-watch-event", 2, "did you mean --output-watch-events?", "the end is missing"},
 		{"watch boats --all-namespace", 2, "did you mean --all-namespaces?", "the end is missing"},

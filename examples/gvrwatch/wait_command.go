@@ -55,8 +55,9 @@ type waitOptions struct {
 const waitLong = `Wait until objects meet conditions, as kubectl wait does, and print nothing meanwhile.
 
 When all objects meet all conditions at the same moment, each has a line on stdout, and the exit status
-is 0. After --timeout or a signal the exit status is 1, and each object that does not meet them has a
-line on stderr, with the reason. After --timeout each object that does has its line on stdout.
+is 0. After --timeout or a signal the exit status is 1, and up to ten objects that do not meet them
+have a line on stderr, with the reason; one more line says that there are others. After --timeout each
+object that meets them has its line on stdout.
 
 An object that is named need not exist yet. Without names, all objects of the types are waited for,
 also those that are created meanwhile, and at least one of any of the types must exist: the command

@@ -132,11 +132,12 @@ func (v *View) fit(shown []*row, titles []screen.Column, columns int, now time.T
 	for i, c := range titles {
 		want[i] = screen.Width(c.Title)
 		for _, r := range shown {
+			cell := churnText(r)
 			if i > 0 {
-				cell, _ := r.cell(v.model.columns, i-1, now)
-				widest[i] = max(widest[i], screen.Width(cell))
-				want[i] = max(want[i], widest[i])
+				cell, _ = r.cell(v.model.columns, i-1, now)
 			}
+			widest[i] = max(widest[i], screen.Width(cell))
+			want[i] = max(want[i], widest[i])
 		}
 	}
 	v.layout = v.layout.Fit(want, widest, titles, columns)

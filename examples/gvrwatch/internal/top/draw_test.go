@@ -355,3 +355,28 @@ func TestNarrow(t *testing.T) {
 		want(t, fmt.Sprint(columns, " columns"), lines[2:3], text)
 	}
 }
+
+// TestNoCellIsCutForNothing: a cell that begins with a mark keeps its end, and the first column what it says.
+func TestNoCellIsCutForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewModel()
+		v := NewView(m)
+		wide := strings.Repeat("x", 60)
+		for name, job := range map[string]string{"a": "\u0301start", "b": "\ufe0f\u2764", "c": "\u1160가", "d": wide} {
+			object{name: name, job: job}.apply(m, stream.Added)
+		}
+		synced(m)
+		for range 1234 {
+			object{name: "c", job: "\u1160가"}.apply(m, stream.Modified)
+		}
+		object{name: "d", job: wide}.apply(m, stream.Deleted)
+		lines, _ := draw(t, v, 40, 6)
+		for i, want := range []string{"1234 \u1160가", "deleted xxx", "0 \u0301start", "0 \ufe0f\u2764"} {
+			fields := strings.Fields(lines[2+i])
+			number, job, _ := strings.Cut(want, " ")
+			if !strings.HasPrefix(lines[2+i], number+" ") || !strings.Contains(strings.Join(fields, " "), job) {
+				t.Errorf("line %q: want %q", lines[2+i], want)
+			}
+		}
+	})
+}

@@ -1,6 +1,10 @@
 package top
 
-import "github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
+import (
+	"unicode/utf8"
+
+	"github.com/gvrwatch/gvrwatch/examples/gvrwatch/internal/screen"
+)
 
 // Grid is what a View draws on: cells, each with a character and the marks that combine with it.
 type Grid interface {
@@ -47,4 +51,13 @@ func character(s string) (bytes, width int) {
 		}
 	}
 	return len(s), width
+}
+
+// based returns a text with a space before it if it begins with a mark: a mark without a character before it takes a
+// cell, although its width is zero, and the end of the text would have none.
+func based(s string) string {
+	if r, _ := utf8.DecodeRuneInString(s); s != "" && screen.RuneWidth(r) == 0 {
+		return " " + s
+	}
+	return s
 }

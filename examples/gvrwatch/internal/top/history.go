@@ -90,7 +90,7 @@ func (c *change) bound() {
 		if len(f.Old)+len(f.New) > mostOfValue {
 			f = difftext.Shorten(f)
 		}
-		c.fields[i] = changes.Field{Path: part(f.Path), Old: part(f.Old), New: part(f.New)}
+		c.fields[i] = changes.Field{Path: part(f.Path), Old: based(part(f.Old)), New: based(part(f.New))}
 	}
 	for i, by := range c.by {
 		c.by[i] = part(by)

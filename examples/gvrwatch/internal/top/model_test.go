@@ -289,8 +289,7 @@ func TestChangesAreBounded(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: of an object no more is kept than its compressed state, and not the text that it was decoded
-// from.
+// TestMemoryIsBounded: of an object no more is kept than its compressed state, not the text that it was decoded from.
 func TestMemoryIsBounded(t *testing.T) {
 	const objects, size = 2000, 20 << 10
 	heap := func() uint64 {

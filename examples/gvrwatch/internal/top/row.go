@@ -49,7 +49,7 @@ func (r *row) set(columns []screen.Column, texts []screen.Text, now time.Time) {
 	for i := range columns {
 		if i < len(texts) {
 			escaped := screen.AppendEscaped(nil, shorten(texts[i].Text), "")
-			cells[i] = screen.Cut(strings.TrimRight(string(escaped), " "), mostOfCell, columns[i].Name)
+			cells[i] = screen.Cut(based(strings.TrimRight(string(escaped), " ")), mostOfCell, columns[i].Name)
 		}
 	}
 	if r.cells == nil || !slices.Equal(columns, r.columns) {
