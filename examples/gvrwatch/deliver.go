@@ -127,19 +127,21 @@ func (d *delivery) print(ev, whole stream.Event, ack func()) (printed bool, err 
 	if d.counts != nil {
 		d.counts.add(ev)
 	}
+	_, hasRows := d.printer.(*eventTable)
 	switch {
-	case d.printing.flags.isTable():
-		out.JSON = ev.JSON // with its row
+	case d.printing.flags.format == "diff":
+		return true, d.printer.print(out, ack)
+	case hasRows:
+		whole.JSON = ev.JSON
 	case (d.record != nil || d.recorded) && !d.printing.flags.needsManagedFields():
-		out.JSON = withoutManagedFields(out.JSON)
+		whole.JSON = withoutManagedFields(whole.JSON)
 	}
-	return true, d.printer.print(out, ack)
+	return true, d.printer.print(whole, ack)
 }
 
 // skip takes note of an event that is not printed, whatever the filter says.
 func (d *delivery) skip(ev stream.Event) {
-	if ev.HasObject() {
-		out, _ := d.filter.pass(ev)
+	if out, _ := d.filter.pass(ev); ev.HasObject() {
 		d.observe(out)
 	}
 }

@@ -69,6 +69,7 @@ type filter struct {
 	ignore  []objectPath
 	from    time.Time // of --since
 	states  map[string]state
+	synced  map[string]bool // by resource and namespace: what comes now did not exist at the start
 }
 
 // state is a hash of what the filter compares of an object.
@@ -76,7 +77,7 @@ type state [sha256.Size]byte
 
 // newFilter returns the filter of a run that begins at a time.
 func (o *filterFlags) newFilter(begin time.Time) (*filter, error) {
-	f := &filter{states: map[string]state{}}
+	f := &filter{states: map[string]state{}, synced: map[string]bool{}}
 	for _, t := range o.types {
 		if f.types == nil {
 			f.types = map[stream.Type]bool{}
@@ -106,9 +107,12 @@ func (o *filterFlags) newFilter(begin time.Time) (*filter, error) {
 	return f, nil
 }
 
-// pass reports whether an event is printed, and returns it without what is ignored.
+// pass reports whether an event is printed, and returns it without what is ignored, for a printer of changes.
 func (f *filter) pass(ev stream.Event) (stream.Event, bool) {
 	if !ev.HasObject() {
+		if ev.Type == stream.Synced {
+			f.synced[ev.Resource.String()+" "+ev.Namespace] = true
+		}
 		return ev, true // where it is printed depends on its type
 	}
 	pass := f.types == nil || f.types[ev.Type]
@@ -123,9 +127,11 @@ func (f *filter) pass(ev stream.Event) (stream.Event, bool) {
 // controls reports whether a control event is printed like others. If not, it is a line on stderr.
 func (f *filter) controls(t stream.Type) bool { return f.types == nil || f.types[t] }
 
-// before reports whether an event is older than --since. A later change is not, whatever its object's age.
+// before reports whether an event is older than --since. A later change is not, whatever its object's age: a selector
+// may come to match an old object.
 func (f *filter) before(ev stream.Event) bool {
-	if f.from.IsZero() || ev.Type != stream.Added {
+	of := ev.Resource.String() + " "
+	if f.from.IsZero() || ev.Type != stream.Added || f.synced[of] || f.synced[of+ev.Namespace] {
 		return false
 	}
 	at := timeOf(ev)
@@ -177,8 +183,14 @@ func (f *filter) compare(ev stream.Event) (stream.Event, bool) {
 	if ev.Object != nil {
 		o = o.DeepCopy()
 	}
+	m := ev.Meta()
 	for _, p := range f.ignore {
 		p.remove(o.Object)
+	}
+	if len(f.ignore) > 0 { // what is ignored may be what says which object it is
+		o.SetNamespace(m.GetNamespace())
+		o.SetName(m.GetName())
+		o.SetUID(m.GetUID())
 	}
 	if len(f.ignore) > 0 && ev.JSON != nil {
 		if ev.JSON, err = json.Marshal(o.Object); err != nil {

@@ -92,6 +92,9 @@ func TestFilter(t *testing.T) {
 			"ADDED a@2026-03-01T10:59:59Z {}", "ADDED a@2026-03-01T11:00:01Z {}", "MODIFIED a@2020-01-01T00:00:00Z {}",
 			"DELETED a@2020-01-01T00:00:00Z {}", "ADDED a {}", "SYNCED",
 		}, "1 2 3 4 5"},
+		{"since: an old object that a selector begins to match", filterFlags{since: time.Hour}, "pods", []string{
+			"ADDED a@2020-01-01T00:00:00Z {}", "SYNCED", "ADDED b@2020-01-01T00:00:00Z {}",
+		}, "1 2"},
 		{"since: Events by their observation", filterFlags{since: time.Hour}, "events", []string{
 			`ADDED a@2026-03-01T11:59:00Z {"lastTimestamp":"2026-03-01T10:00:00Z"}`,
 			`ADDED a@2026-03-01T10:00:00Z {"lastTimestamp":"2026-03-01T11:30:00Z"}`,

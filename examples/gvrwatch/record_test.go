@@ -60,6 +60,10 @@ func TestRecordedObjects(t *testing.T) {
 	if diff := cmp.Diff(parse(t, []byte(plain)), parse(t, []byte(stdout))); diff != "" {
 		t.Errorf("with --record another object is printed (-without +with):\n%s", diff)
 	}
+	_, stdout, stderr = runTool(t, "watch", "boats", "-n", "harbour", "--limit", "1", "--exec", "cat", "--record", file)
+	if diff := cmp.Diff(parse(t, []byte(plain)), parse(t, []byte(stdout))); diff != "" {
+		t.Errorf("with --record a command gets another object (-without +with):\n%s%s", diff, stderr)
+	}
 	for flag, has := range map[string]bool{"": false, "--show-managed-fields": true} {
 		_, stdout, _ = runTool(t, slices.DeleteFunc([]string{"replay", file, "-o", "json", flag}, func(s string) bool {
 			return s == ""
@@ -316,6 +320,92 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// TestReplayOfParts: what a recording does not know is said, and what a selection leaves out changes nothing else.
+func TestReplayOfParts(t *testing.T) {
+	const run, resumed = `{"type":"RUN","time":"2026-03-01T03:TIMEZ","run":{"format":1,"selection":{},"start":"snapshot"}}`,
+		`{"type":"RUN","time":"2026-03-01T03:TIMEZ","run":{"format":1,"selection":{},"start":"resumed"}}`
+	const pods = `{"type":"RESOURCE","resource":"pods.v1","definition":{"version":"v1","plural":"pods","kind":"Pod","namespaced":true}}`
+	line := func(at, text string) string {
+		typ, name, _ := strings.Cut(text, " ")
+		name, label, _ := strings.Cut(name, "=")
+		ns, name, _ := strings.Cut(name, "/")
+		rest := map[string]string{
+			"SYNCED": `"namespace":"` + ns + `"`, "GAP": `"namespace":"` + ns + `","gap":{"seconds":60}`,
+		}[typ]
+		if rest == "" {
+			rest = `"namespace":"` + ns + `","object":{"metadata":{"namespace":"` + ns + `","name":"` + name +
+				`","uid":"` + name + `","labels":{"app":"` + label + `"}}}`
+		}
+		return `{"type":"` + typ + `","time":"2026-03-01T03:` + at + `Z","resource":"pods.v1",` + rest + `}`
+	}
+	begin := func(at, run string) string { return strings.Replace(run, "TIME", at, 1) + "\n" + pods }
+	for _, tt := range []struct {
+		why            string
+		lines          []string
+		args           string
+		stdout, stderr string
+	}{
+		{"a second run that is not synced", []string{begin("00:00", run), line("00:01", "ADDED web/a"),
+			line("00:02", "SYNCED"), begin("10:00", run), line("11:00", "SYNCED")}, "--at 03:10:30", "pod/a",
+			"pods.v1: not synced yet since 2026-03-01T03:10:00Z"},
+		{"and one that is", []string{begin("00:00", run), line("00:01", "ADDED web/a"), line("00:02", "SYNCED"),
+			begin("10:00", resumed), line("10:01", "SYNCED"), line("11:00", "SYNCED")}, "--at 03:10:30", "pod/a", ""},
+		{"a first run that resumes knows no objects before it", []string{begin("00:00", resumed),
+			line("00:01", "SYNCED"), line("00:02", "MODIFIED web/a"), line("01:00", "SYNCED")}, "--at 03:00:30", "pod/a",
+			"pods.v1: only changes were recorded since 2026-03-01T03:00:00Z"},
+		{"nor does a second one", []string{begin("00:00", resumed), line("00:01", "SYNCED"),
+			begin("00:02", resumed), line("00:03", "SYNCED"), line("01:00", "SYNCED")}, "--at 03:00:30", "",
+			"pods.v1: only changes were recorded since 2026-03-01T03:00:00Z"},
+		{"a gap that is delivered later", []string{begin("00:00", run), line("00:01", "SYNCED"), line("10:00", "GAP"),
+			line("10:01", "SYNCED")}, "--at 03:09:30", "", "pods.v1: within a gap since 2026-03-01T03:09:00Z"},
+		{"a gap that begins later", []string{begin("00:00", run), line("00:01", "SYNCED"), line("10:00", "GAP"),
+			line("10:01", "SYNCED")}, "--at 03:08:59", "", ""},
+		{"a namespace that is not synced", []string{begin("00:00", run), line("00:01", "SYNCED web"),
+			line("00:01", "ADDED shop/a"), line("10:01", "SYNCED shop")}, "--at 03:01", "pod/a",
+			"pods.v1 in the namespace shop: not synced yet"},
+		{"a gap of one namespace", []string{begin("00:00", run), line("00:01", "SYNCED"), line("02:00", "GAP web"),
+			line("02:01", "SYNCED shop"), line("10:01", "SYNCED web")}, "--at 03:03", "",
+			"pods.v1 in the namespace web: within a gap since 2026-03-01T03:01:00Z"},
+		{"some of a state", []string{begin("00:00", run), line("00:01", "ADDED web/a"), line("00:01", "ADDED web/b"),
+			line("00:02", "SYNCED"), line("10:01", "SYNCED")}, "--at 03:03 --limit 1", "pod/a", ""},
+		{"a removal without labels", []string{begin("00:00", run), line("00:01", "ADDED web/a=x"),
+			line("00:01", "ADDED web/b=y"), line("00:02", "DELETED web/a"), line("00:02", "DELETED web/b")}, "-l app=x",
+			"pod/a pod/a deleted", ""},
+		{"a change of what is selected", []string{begin("00:00", run), line("00:01", "ADDED web/a=x"),
+			line("00:02", "MODIFIED web/a=y"), line("00:03", "MODIFIED web/a=z")}, "-l app=x", "pod/a pod/a", ""},
+		{"another run delivers the old objects again", []string{begin("00:00", run), line("00:01", "SYNCED"),
+			line("00:02", "ADDED web/a"), begin("10:00", run), line("10:01", "ADDED web/a")},
+			"--since 1h --changed .x", "", "nobody recorded"},
+		{"what is ignored may be the name, and is left out of a diff only", []string{begin("00:00", run),
+			line("00:01", "ADDED web/a"), line("00:02", "MODIFIED web/a=x")}, "--ignore .metadata", "pod/a", ""},
+	} {
+		file := filepath.Join(t.TempDir(), "a.jsonl")
+		if err := os.WriteFile(file, []byte(strings.Join(tt.lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		status, stdout, stderr := runTool(t, append([]string{"replay", file, "-o", "name"}, strings.Fields(tt.args)...)...)
+		got := strings.Join(strings.Fields(stdout), " ")
+		if diff := cmp.Diff(tt.stdout, got); status != 0 || diff != "" {
+			t.Errorf("%s: status %d (-want +got):\n%s%s", tt.why, status, diff, stderr)
+		}
+		if !strings.Contains(stderr, tt.stderr) || strings.Contains(tt.args, "--at") && tt.stderr == "" && stderr != "" {
+			t.Errorf("%s: want %q on stderr, got %q", tt.why, tt.stderr, stderr)
+		}
+	}
+}
+
+// TestIgnoredIsPrinted: --ignore says what is no change. An object is printed with it, but not in -o diff.
+func TestIgnoredIsPrinted(t *testing.T) {
+	for _, tt := range []struct{ output, want string }{
+		{"jsonpath={.x} {.metadata.name}", "1 a 2 a"}, {"diff", "ADDED pod web/a MODIFIED pod web/a x: 1 → 2"},
+	} {
+		_, stdout, stderr := runTool(t, "replay", plainRecording, "pods/a", "--ignore", ".metadata", "-o", tt.output)
+		if got := strings.Join(strings.Fields(stdout), " "); got != tt.want {
+			t.Errorf("-o %s: want %q, got %q\n%s", tt.output, tt.want, got, stderr)
+		}
+	}
+}
+
 // TestReplaySpeed: events are printed with the pauses of the recording, and a signal ends them.
 func TestReplaySpeed(t *testing.T) {
 	r := &replay{speed: 60}
@@ -323,6 +413,12 @@ func TestReplaySpeed(t *testing.T) {
 	err := r.pause(t.Context(), begin, begin.Add(6*time.Second))
 	if took := time.Since(begin); err != nil || took < 100*time.Millisecond {
 		t.Errorf("a pause of 6s at 60x took %v: %v", took, err)
+	}
+	begin = time.Now()
+	status, stdout, stderr := runTool(t, "replay", plainRecording, "pods/a", "--to", "03:10", "--speed", "2000x", "-o",
+		"name")
+	if took := time.Since(begin); status != 0 || strings.Count(stdout, "pod/a") != 2 || took < 300*time.Millisecond {
+		t.Errorf("10 minutes at 2000x, without the other objects, took %v: %q %s", took, stdout, stderr)
 	}
 	p := start(t, "replay", plainRecording, "-o", "name", "--speed", "1000x")
 	p.awaitStdout("node/n")

@@ -39,7 +39,7 @@ func (o *replayOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.to, "to", "", "Print events until this time, in the same forms.")
 	f.BoolVarP(&o.watch.what.allNamespaces, "all-namespaces", "A", false, "Accepted because watch has it: the default.")
 	f.StringSliceVarP(&o.watch.conn.namespaces, "namespace", "n", nil, "Print only objects of these namespaces.")
-	f.StringVarP(&o.watch.what.labelSelector, "selector", "l", "", "Label selector, as in watch.")
+	f.StringVarP(&o.watch.what.labelSelector, "selector", "l", "", "Label selector, as in watch. The change with which an object leaves it is printed, too.")
 	f.IntVar(&o.watch.end.limit, "limit", 0, "End after this many objects. Zero means never.")
 	o.watch.filter.addFlags(f)
 	o.watch.print.addFlags(f)
@@ -138,7 +138,8 @@ type replay struct {
 	speed   float64 // 0 is at once
 	streams genericiooptions.IOStreams
 	columns *tables.Tables
-	time    time.Time // of the entry that is printed
+	time    time.Time           // of the entry that is printed
+	within  map[pastObject]bool // the objects that the label selector has matched
 }
 
 // span is what a first look at the recording finds.
@@ -222,7 +223,23 @@ func (r *replay) selects(ev stream.Event) bool {
 	if ns := m.GetNamespace(); ns != "" && len(namespaces) > 0 && !slices.Contains(namespaces, ns) {
 		return false
 	}
-	return r.labels.Empty() || r.labels.Matches(labels.Set(m.GetLabels()))
+	return r.labels.Empty() || r.matches(ev)
+}
+
+// matches reports whether the label selector matches an object, or did at its last event: how it goes is printed, too. A
+// removal that follows from a comparison has no labels.
+func (r *replay) matches(ev stream.Event) bool {
+	o := pastObject{ev.Resource.String(), ev.NamespacedName()}
+	was, is := r.within[o], r.labels.Matches(labels.Set(ev.Meta().GetLabels()))
+	if is && ev.Type != stream.Deleted {
+		if r.within == nil {
+			r.within = map[pastObject]bool{}
+		}
+		r.within[o] = true
+	} else {
+		delete(r.within, o)
+	}
+	return was || is
 }
 
 // delivery returns what prints events, or a state of the past.
@@ -261,23 +278,32 @@ func (r *replay) events(ctx context.Context, d *delivery, when moments) error {
 		if !when.to.IsZero() && e.Time.After(when.to) {
 			return nil
 		}
-		if e.Event.Type == "" || !r.selects(e.Event) {
-			if e.Run != nil && e.Time.Sub(last) >= time.Second && !last.IsZero() && !e.Time.Before(when.from) {
+		selected := e.Event.Type != "" && r.selects(e.Event)
+		early := e.Time.Before(when.from)
+		if !early {
+			if e.Run != nil && e.Time.Sub(last) >= time.Second && !last.IsZero() {
 				printMessage(r.streams.ErrOut, "nobody recorded from %s to %s", last.Format(time.RFC3339),
 					e.Time.Format(time.RFC3339))
 			}
-			last = e.Time
+			if last.Before(when.from) && !last.IsZero() {
+				last = when.from
+			}
+			if err := r.pause(ctx, last, e.Time); err != nil {
+				return nil // a signal is a normal end
+			}
+		}
+		last = e.Time
+		if e.Run != nil && e.Run.Start == recording.Snapshot {
+			clear(d.filter.synced) // what exists is delivered again
+		}
+		if !selected {
 			continue
 		}
-		if e.Time.Before(when.from) {
-			last, r.time = e.Time, e.Time
+		r.time = e.Time
+		if early {
 			d.skip(e.Event) // -o diff and --changed compare with it
 			continue
 		}
-		if err := r.pause(ctx, last, e.Time); err != nil {
-			return nil // a signal is a normal end
-		}
-		last, r.time = e.Time, e.Time
 		ev := e.Event
 		ev.JSON = r.columns.Join(ev.JSON, e.Row)
 		some, err := d.deliver(ev, func() {})
@@ -302,7 +328,7 @@ func (r *replay) pause(ctx context.Context, before, now time.Time) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(time.Duration(float64(max(0, now.Sub(before))) / r.speed)):
+	case <-time.After(time.Duration(min(float64(max(0, now.Sub(before)))/r.speed, 1<<62))):
 		return nil
 	}
 }

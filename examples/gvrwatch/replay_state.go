@@ -30,22 +30,36 @@ func (r *replay) state(at time.Time, whole span) error {
 		return err
 	}
 	if at.After(whole.end) {
-		then.unsure["the recording"] = "ends at " + whole.end.Format(time.RFC3339)
+		then.unsure[scope{"the recording", ""}] = "ends at " + whole.end.Format(time.RFC3339)
 	}
+	printed := 0
 	for _, e := range then.existing() {
 		if !r.selects(e.Event) {
 			continue
 		}
 		ev := e.Event
 		ev.Type, ev.Inferred, ev.JSON = stream.Added, false, r.columns.Join(ev.JSON, e.Row)
-		if _, err := d.deliver(ev, func() {}); err != nil {
+		some, err := d.deliver(ev, func() {})
+		if err != nil {
 			return errors.Join(err, d.end())
+		}
+		if some {
+			printed++
+		}
+		if printed == r.opts.watch.end.limit && printed > 0 {
+			break
 		}
 	}
 	err = d.end()
-	for _, what := range slices.Sorted(maps.Keys(then.unsure)) {
-		resource, isResource := whole.resources[what]
-		if why := then.unsure[what]; why != "" && (!isResource || r.selects(stream.Event{Resource: resource})) {
+	for _, of := range slices.SortedFunc(maps.Keys(then.unsure), func(a, b scope) int {
+		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace))
+	}) {
+		what := of.resource
+		if of.namespace != "" {
+			what += " in the namespace " + of.namespace
+		}
+		resource, isResource := whole.resources[of.resource]
+		if why := then.unsure[of]; why != "" && (!isResource || r.selects(stream.Event{Resource: resource})) {
 			printMessage(r.streams.ErrOut, "%s: %s: the objects are those that were known then", what, why)
 		}
 	}
@@ -55,11 +69,15 @@ func (r *replay) state(at time.Time, whole span) error {
 // pastState is what a recording knows of a moment.
 type pastState struct {
 	objects map[pastObject]recording.Entry // the last event of each object that exists
-	// unsure says of which resources it may not know all objects, and why.
-	unsure map[string]string
-	run    *recording.Header
-	last   time.Time
+	// unsure says of what it may not know all objects, and why. It is empty for what is synced.
+	unsure map[scope]string
+	// incomplete says why SYNCED does not mean that all objects are known. It is empty if it does.
+	incomplete string
+	last       time.Time
 }
+
+// scope is what a list or a watch is of.
+type scope struct{ resource, namespace string }
 
 type pastObject struct {
 	resource string
@@ -68,48 +86,72 @@ type pastObject struct {
 
 // stateAt returns the state at a time, by the entries of recording.Changes.
 func stateAt(entries iter.Seq2[recording.Entry, error], at time.Time) (*pastState, error) {
-	s := &pastState{objects: map[pastObject]recording.Entry{}, unsure: map[string]string{}}
+	s := &pastState{objects: map[pastObject]recording.Entry{}, unsure: map[scope]string{}}
+	ended := false
 	for e, err := range entries {
 		if err != nil {
 			return nil, err
 		}
-		if e.Time.After(at) {
+		if e.Time.After(at) && !ended {
+			ended = true
 			if e.Run != nil {
-				s.unsure["the recording"] = fmt.Sprintf("nobody recorded from %s to %s",
+				s.unsure[scope{"the recording", ""}] = fmt.Sprintf("nobody recorded from %s to %s",
 					s.last.Format(time.RFC3339), e.Time.Format(time.RFC3339))
 			}
-			break
 		}
-		s.last = e.Time
-		s.apply(e)
+		switch {
+		case !ended:
+			s.last = e.Time
+			s.apply(e)
+		case e.Event.Type == stream.Gap: // it is delivered when it is over
+			if since := e.Time.Add(-e.Event.Gap.Duration); !since.After(at) {
+				s.unsure[scopeOf(e.Event)] = "within a gap since " + since.Format(time.RFC3339)
+			}
+		}
 	}
 	return s, nil
 }
 
+func scopeOf(ev stream.Event) scope { return scope{ev.Resource.String(), ev.Namespace} }
+
+func (s *pastState) begin(e recording.Entry) {
+	switch {
+	case e.Run.Start == recording.Snapshot:
+		s.incomplete = ""
+	case e.Forgets:
+		s.incomplete = "only changes were recorded since " + e.Time.Format(time.RFC3339)
+	}
+	if e.Forgets {
+		clear(s.objects)
+		clear(s.unsure)
+	}
+	for of := range s.unsure {
+		s.unsure[of] = "not synced yet since " + e.Time.Format(time.RFC3339)
+	}
+}
+
 func (s *pastState) apply(e recording.Entry) {
 	if e.Run != nil {
-		s.run = e.Run
-		if e.Forgets {
-			clear(s.objects)
-			clear(s.unsure)
-		}
+		s.begin(e)
 		return
 	}
-	resource := e.Event.Resource.String()
-	object := pastObject{resource, e.Event.NamespacedName()}
+	of := scopeOf(e.Event)
+	object := pastObject{of.resource, e.Event.NamespacedName()}
 	switch e.Event.Type {
 	case stream.Synced:
-		s.unsure[resource] = ""
-		if s.run.Start == recording.Later {
-			s.unsure[resource] = "only changes were recorded since " + s.run.Began.Format(time.RFC3339)
+		s.unsure[of] = s.incomplete
+		for other := range s.unsure { // one without a namespace is for all of them
+			if of.namespace == "" && other.resource == of.resource {
+				s.unsure[other] = s.incomplete
+			}
 		}
 	case stream.Gap:
-		s.unsure[resource] = "within a gap since " + e.Time.Format(time.RFC3339)
+		s.unsure[of] = "within a gap since " + e.Time.Add(-e.Event.Gap.Duration).Format(time.RFC3339)
 	case stream.Deleted:
 		delete(s.objects, object)
 	case stream.Added, stream.Modified:
-		if _, known := s.unsure[resource]; !known && s.run.Start != recording.Resumed {
-			s.unsure[resource] = "not synced yet"
+		if _, known := s.unsure[of]; !known {
+			s.unsure[of] = "not synced yet"
 		}
 		s.objects[object] = e
 	}
