@@ -136,3 +136,33 @@ func TestGetNeedsOnlyLists(t *testing.T) {
 		}
 	}
 }
+
+// TestGetIsInOrder: types and named objects are printed in the order of the command line, and those of a type in the
+// server's.
+func TestGetIsInOrder(t *testing.T) {
+	s := newScripted(t, robotType, planetType, roverType)
+	for _, name := range []string{"c", "a", "b"} {
+		s.Put(robotType, "shop", name)
+		s.Put(planetType, "", name)
+	}
+	for range 10 {
+		for args, want := range map[string]string{
+			"planets,rovers,robots -A":    "planet/a planet/b planet/c robot/a robot/b robot/c",
+			"robots c a b -n shop":        "robot/c robot/a robot/b",
+			"planet/b robot/a planet/a":   "planet/b robot/a planet/a",
+			"robots,planets,robots -A":    "robot/a robot/b robot/c planet/a planet/b planet/c",
+			"rovers,planets -A --limit 2": "planet/a planet/b",
+		} {
+			status, stdout, stderr := runTool(t, append([]string{"get", "-n", "shop", "-o", "name", "--server", s.url},
+				strings.Fields(args)...)...)
+			got := strings.NewReplacer(".space.io", "", ".example.com", "").Replace(strings.Join(strings.Fields(stdout), " "))
+			if diff := cmp.Diff(want, got); status != 0 || diff != "" {
+				t.Fatalf("get %s: status %d (-want +got):\n%s%s", args, status, diff, stderr)
+			}
+		}
+	}
+	status, _, stderr := runTool(t, "get", "rovers,robots,planets", "-n", "none", "-l", "x=y", "--server", s.url)
+	if want := `no planets, robots, rovers with the labels "x=y" found`; status != 0 || strings.Count(stderr, want) != 1 {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}

@@ -16,6 +16,7 @@ import (
 //	gvrwatch: no pods found in the namespace default (-A looks in all)
 type nothingFound struct {
 	status func() mux.Status
+	more   func() bool // other types follow
 	errOut io.Writer
 	where  func([]gvr.Resource) string
 	synced []gvr.Resource
@@ -30,7 +31,8 @@ func (s *session) newNothingFound(merged *mux.Mux, want wanted) *nothingFound {
 		return nil
 	}
 	where := func(synced []gvr.Resource) string { return s.whereNothingIs(synced, want) }
-	return &nothingFound{status: merged.Status, errOut: s.streams.ErrOut, where: where}
+	more := func() bool { return len(s.sources) > 0 }
+	return &nothingFound{status: merged.Status, more: more, errOut: s.streams.ErrOut, where: where}
 }
 
 // observe is called with each event that was delivered, whether or not it was printed.
@@ -40,6 +42,9 @@ func (p *nothingFound) observe(ev stream.Event) {
 		return
 	}
 	p.synced = append(p.synced, ev.Resource)
+	if p.more() {
+		return
+	}
 	for _, source := range p.status().Sources {
 		if !source.Synced || source.Stream == nil {
 			return // SYNCED of another type follows

@@ -39,7 +39,8 @@ func (o *replayOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.to, "to", "", "Print events until this time, in the same forms.")
 	f.BoolVarP(&o.watch.what.allNamespaces, "all-namespaces", "A", false, "Accepted because watch has it: the default.")
 	f.StringSliceVarP(&o.watch.conn.namespaces, "namespace", "n", nil, "Print only objects of these namespaces.")
-	f.StringVarP(&o.watch.what.labelSelector, "selector", "l", "", "Label selector, as in watch. The change with which an object leaves it is printed, too.")
+	f.StringVarP(&o.watch.what.labelSelector, "selector", "l", "",
+		"Label selector, as in watch. The change with which an object leaves it is printed, too.")
 	f.IntVar(&o.watch.end.limit, "limit", 0, "End after this many objects. Zero means never.")
 	o.watch.filter.addFlags(f)
 	o.watch.print.addFlags(f)

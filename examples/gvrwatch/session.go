@@ -35,6 +35,7 @@ type session struct {
 	tracker *checkpoint.Tracker // nil without --checkpoint
 	follows *follow.Mux         // nil if no type is followed
 	objects []found             // what is watched if no type is followed
+	sources []func() error      // add the sources that the Mux does not have yet
 	resumes bool                // the file of --checkpoint had checkpoints
 	retries *retries
 	leftOut int // events on which the template can't be used
@@ -164,12 +165,26 @@ func (s *session) merge(want *wanted) (*mux.Mux, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := m.Add(source.With(run), &mux.SourceOptions{Key: f.key()}); err != nil {
-			return nil, err
-		}
+		sequence, key := source.With(run), &mux.SourceOptions{Key: f.key()}
+		s.sources = append(s.sources, func() error { return m.Add(sequence, key) })
 	}
 	want.several = len(types) > 1
-	return m, nil
+	first := len(s.sources)
+	if s.opts.get { // as kubectl get does, one after the other, in the order of the command line
+		first = min(1, first)
+	}
+	return m, s.start(first)
+}
+
+// start adds the next sources to the Mux.
+func (s *session) start(n int) error {
+	for _, add := range s.sources[:n] {
+		if err := add(); err != nil {
+			return err
+		}
+	}
+	s.sources = s.sources[n:]
+	return nil
 }
 
 // readable returns r, of which a run that ends with SYNCED needs only the list: without verbs, both are assumed.

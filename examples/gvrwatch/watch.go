@@ -362,7 +362,10 @@ func (s *session) consume(ctx context.Context, merged *mux.Mux, want wanted) (er
 	if s.opts.end.condition != "" {
 		return s.wait(ctx, printed, want)
 	}
-	for _, err := range printed.Events(ctx) {
+	for ev, err := range printed.Events(ctx) {
+		if err == nil && ev.Type == stream.Synced {
+			err = s.start(min(1, len(s.sources)))
+		}
 		if err != nil {
 			return err
 		}
