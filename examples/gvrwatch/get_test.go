@@ -153,9 +153,10 @@ func TestGetIsInOrder(t *testing.T) {
 			"robots,planets,robots -A":    "robot/a robot/b robot/c planet/a planet/b planet/c",
 			"rovers,planets -A --limit 2": "planet/a planet/b",
 		} {
-			status, stdout, stderr := runTool(t, append([]string{"get", "-n", "shop", "-o", "name", "--server", s.url},
-				strings.Fields(args)...)...)
-			got := strings.NewReplacer(".space.io", "", ".example.com", "").Replace(strings.Join(strings.Fields(stdout), " "))
+			flags := []string{"get", "-n", "shop", "-o", "name", "--server", s.url}
+			status, stdout, stderr := runTool(t, append(flags, strings.Fields(args)...)...)
+			got := strings.Join(strings.Fields(stdout), " ")
+			got = strings.NewReplacer(".space.io", "", ".example.com", "").Replace(got)
 			if diff := cmp.Diff(want, got); status != 0 || diff != "" {
 				t.Fatalf("get %s: status %d (-want +got):\n%s%s", args, status, diff, stderr)
 			}

@@ -87,7 +87,11 @@ func newPrinter(t *testing.T, out, errOut io.Writer, format string, all bool) ev
 	if err != nil {
 		t.Fatal(err)
 	}
-	return delivered{p, &delivery{printing: how, printer: p, filter: &filter{}}}
+	passes, err := (&filterFlags{}).newFilter(time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return delivered{p, &delivery{printing: how, printer: p, filter: passes}}
 }
 
 // delivered prints an event as a run does, with control events on stderr where they belong there.
