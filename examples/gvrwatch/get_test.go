@@ -163,7 +163,8 @@ func TestGetIsInOrder(t *testing.T) {
 		}
 	}
 	status, _, stderr := runTool(t, "get", "rovers,robots,planets", "-n", "none", "-l", "x=y", "--server", s.url)
-	if want := `no planets, robots, rovers with the labels "x=y" found`; status != 0 || strings.Count(stderr, want) != 1 {
+	const none = `no planets, robots, rovers with the labels "x=y" found`
+	if status != 0 || strings.Count(stderr, none) != 1 {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }
