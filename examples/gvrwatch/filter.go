@@ -49,7 +49,11 @@ func (o *filterFlags) check() error {
 	for i, name := range o.types {
 		o.types[i] = strings.ToUpper(strings.TrimSpace(name))
 		if !slices.Contains(eventTypes, stream.Type(o.types[i])) {
-			return fmt.Errorf("--types=%s: must be of ADDED, MODIFIED, DELETED, SYNCED and GAP", name)
+			hint := ""
+			if o.types[i] == "WARNING" || o.types[i] == "NORMAL" { // kubectl events --types
+				hint = "; for Events of this type use --field-selector type=" + name
+			}
+			return fmt.Errorf("--types=%s: must be of ADDED, MODIFIED, DELETED, SYNCED and GAP%s", name, hint)
 		}
 	}
 	if o.since < 0 {

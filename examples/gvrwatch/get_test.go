@@ -83,6 +83,8 @@ func TestNothingFound(t *testing.T) {
 			`no boats with the labels "x=y" with the fields "metadata.name=z" found across all namespaces`},
 		{"cluster-scoped", "oceans -l x=y", `no oceans with the labels "x=y" found`},
 		{"a name", "boats none --allow-missing", "no boats with the name none found in the namespace default (-A"},
+		{"a pattern of names", `boats web-\w+ --allow-missing`,
+			`no boats with the name web-\w+ (names are no patterns: -l selects objects) found in the namespace`},
 		{"a pattern", "boat* -n nowhere", "no boats found in the namespace nowhere (-A looks in all)"},
 		{"something of one type", "boats,oceans -n nowhere", ""},
 		{"something", "boats", ""},

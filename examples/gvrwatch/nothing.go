@@ -76,6 +76,9 @@ func (s *session) whereNothingIs(synced []gvr.Resource, want wanted) string {
 	if len(names) > 0 {
 		text += " with the name " + joinNames(slices.Compact(names))
 	}
+	if strings.ContainsAny(strings.Join(names, ""), `*?[\^$+|`) {
+		text += " (names are no patterns: -l selects objects)"
+	}
 	if s.opts.what.labelSelector != "" {
 		text += fmt.Sprintf(" with the labels %q", s.opts.what.labelSelector)
 	}

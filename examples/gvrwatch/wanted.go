@@ -222,6 +222,9 @@ var version = regexp.MustCompile(`^v[0-9]`)
 
 func (w *wanted) add(ref gvr.Ref, name string) error {
 	if reasons := content.IsPathSegmentName(name); len(reasons) > 0 {
+		if namespace, _, slash := strings.Cut(name, "/"); slash { // kubespy's way
+			reasons = append(reasons, "for a namespace use -n "+namespace)
+		}
 		return fmt.Errorf("invalid object name %q: %s", name, strings.Join(reasons, "; "))
 	}
 	w.targets = append(w.targets, target{ref, name})
