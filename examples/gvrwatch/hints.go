@@ -67,7 +67,7 @@ var flagHints = map[string]flagHint{
 	"template":                    {text: "use -o go-template=TEMPLATE"},
 	"warnings-as-errors":          {text: "use kubectl get --warnings-as-errors"},
 	// kubectl logs and stern
-	"burst":                {text: "requests are not limited"},
+	"burst":                {text: "there is no limit to set"},
 	"c":                    {text: notLogs},
 	"completion":           {text: "use gvrwatch completion SHELL"},
 	"condition":            {text: "use gvrwatch wait TYPE --for condition=NAME"},
@@ -94,7 +94,7 @@ var flagHints = map[string]flagHint{
 	"pager":                {text: "use --color always and pipe to less -R"},
 	"previous":             {text: notLogs},
 	"prompt":               {text: notByName},
-	"qps":                  {text: "requests are not limited"},
+	"qps":                  {text: "there is no limit to set"},
 	"show-hidden-options":  {flag: helpAllName},
 	"since":                {text: "use gvrwatch watch --since"},
 	"since-time":           {flag: "since", text: "use gvrwatch watch --since"},
