@@ -322,9 +322,11 @@ func TestReplay(t *testing.T) {
 
 // TestReplayOfParts: what a recording does not know is said, and what a selection leaves out changes nothing else.
 func TestReplayOfParts(t *testing.T) {
-	const run, resumed = `{"type":"RUN","time":"2026-03-01T03:TIMEZ","run":{"format":1,"selection":{},"start":"snapshot"}}`,
-		`{"type":"RUN","time":"2026-03-01T03:TIMEZ","run":{"format":1,"selection":{},"start":"resumed"}}`
-	const pods = `{"type":"RESOURCE","resource":"pods.v1","definition":{"version":"v1","plural":"pods","kind":"Pod","namespaced":true}}`
+	const run, resumed = "snapshot", "resumed"
+	const header = `{"type":"RUN","time":"2026-03-01T03:TIMEZ",` +
+		`"run":{"format":1,"selection":{},"start":"START"}}` + "\n" +
+		`{"type":"RESOURCE","resource":"pods.v1",` +
+		`"definition":{"version":"v1","plural":"pods","kind":"Pod","namespaced":true}}`
 	line := func(at, text string) string {
 		typ, name, _ := strings.Cut(text, " ")
 		name, label, _ := strings.Cut(name, "=")
@@ -338,7 +340,9 @@ func TestReplayOfParts(t *testing.T) {
 		}
 		return `{"type":"` + typ + `","time":"2026-03-01T03:` + at + `Z","resource":"pods.v1",` + rest + `}`
 	}
-	begin := func(at, run string) string { return strings.Replace(run, "TIME", at, 1) + "\n" + pods }
+	begin := func(at, start string) string {
+		return strings.NewReplacer("TIME", at, "START", start).Replace(header)
+	}
 	for _, tt := range []struct {
 		why            string
 		lines          []string
@@ -351,7 +355,8 @@ func TestReplayOfParts(t *testing.T) {
 		{"and one that is", []string{begin("00:00", run), line("00:01", "ADDED web/a"), line("00:02", "SYNCED"),
 			begin("10:00", resumed), line("10:01", "SYNCED"), line("11:00", "SYNCED")}, "--at 03:10:30", "pod/a", ""},
 		{"a first run that resumes knows no objects before it", []string{begin("00:00", resumed),
-			line("00:01", "SYNCED"), line("00:02", "MODIFIED web/a"), line("01:00", "SYNCED")}, "--at 03:00:30", "pod/a",
+			line("00:01", "SYNCED"), line("00:02", "MODIFIED web/a"), line("01:00", "SYNCED")}, "--at 03:00:30",
+			"pod/a",
 			"pods.v1: only changes were recorded since 2026-03-01T03:00:00Z"},
 		{"nor does a second one", []string{begin("00:00", resumed), line("00:01", "SYNCED"),
 			begin("00:02", resumed), line("00:03", "SYNCED"), line("01:00", "SYNCED")}, "--at 03:00:30", "",
@@ -383,12 +388,14 @@ func TestReplayOfParts(t *testing.T) {
 		if err := os.WriteFile(file, []byte(strings.Join(tt.lines, "\n")+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		status, stdout, stderr := runTool(t, append([]string{"replay", file, "-o", "name"}, strings.Fields(tt.args)...)...)
+		args := append([]string{"replay", file, "-o", "name"}, strings.Fields(tt.args)...)
+		status, stdout, stderr := runTool(t, args...)
 		got := strings.Join(strings.Fields(stdout), " ")
 		if diff := cmp.Diff(tt.stdout, got); status != 0 || diff != "" {
 			t.Errorf("%s: status %d (-want +got):\n%s%s", tt.why, status, diff, stderr)
 		}
-		if !strings.Contains(stderr, tt.stderr) || strings.Contains(tt.args, "--at") && tt.stderr == "" && stderr != "" {
+		if !strings.Contains(stderr, tt.stderr) ||
+			strings.Contains(tt.args, "--at") && tt.stderr == "" && stderr != "" {
 			t.Errorf("%s: want %q on stderr, got %q", tt.why, tt.stderr, stderr)
 		}
 	}

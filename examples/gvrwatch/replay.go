@@ -227,8 +227,8 @@ func (r *replay) selects(ev stream.Event) bool {
 	return r.labels.Empty() || r.matches(ev)
 }
 
-// matches reports whether the label selector matches an object, or did at its last event: how it goes is printed, too. A
-// removal that follows from a comparison has no labels.
+// matches reports whether the label selector matches an object, or did at its last event: how it goes is printed, too.
+// A removal that follows from a comparison has no labels.
 func (r *replay) matches(ev stream.Event) bool {
 	o := pastObject{ev.Resource.String(), ev.NamespacedName()}
 	was, is := r.within[o], r.labels.Matches(labels.Set(ev.Meta().GetLabels()))
