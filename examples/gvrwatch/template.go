@@ -102,7 +102,10 @@ func (t *templatePrinter) print(ev stream.Event, written func()) error {
 	if size.TooDeep(o.Object, t.descents) {
 		return t.skip(ev, "the object is too deep or too large for \"..\"", written)
 	}
-	t.noItems.warn(t.errOut, t.flags.format, o.Object)
+	noList := t.noItems.of(o.Object)
+	if noList {
+		t.noItems.warn(t.errOut, t.flags.format)
+	}
 	var b limited
 	switch p := t.ResourcePrinter.(type) {
 	case *customColumns:
@@ -122,6 +125,9 @@ func (t *templatePrinter) print(ev stream.Event, written func()) error {
 		return t.leaveOut(ev, err, written)
 	}
 	t.printed = true
+	if noList && b.Len() == 0 { // scripts must not take it for an empty list
+		*t.leftOut++
+	}
 	if b.Len() > 0 && !bytes.HasSuffix(b.Bytes(), []byte("\n")) {
 		b.WriteByte('\n')
 	}
@@ -167,7 +173,10 @@ func (s *session) checkLeftOut() error {
 }
 
 // noItems is what a template should be that is meant for the list of kubectl get: nothing if it is not.
-type noItems struct{ instead string }
+type noItems struct {
+	instead string
+	said    bool
+}
 
 var (
 	rangeOfItems = regexp.MustCompile(`\{+-? *range +\$?\.items(\[[^]]*\])? *-?\}+`)
@@ -184,17 +193,24 @@ func noItemsOf(template string) noItems {
 		instead = endOfRange.ReplaceAllString(rangeOfItems.ReplaceAllString(template, ""), "")
 	}
 	whole := strings.NewReplacer("{{}}", "{{.}}", "{}", "{@}")
-	return noItems{whole.Replace(items.ReplaceAllString(instead, "$1$3"))}
+	return noItems{instead: whole.Replace(items.ReplaceAllString(instead, "$1$3"))}
 }
 
-// warn says once that an object is no list, unless it has the field: then the template is right.
-func (n *noItems) warn(errOut io.Writer, output string, object map[string]any) {
-	if _, has := object["items"]; n.instead == "" || has {
+// of reports whether the template is meant for a list, and the object is none. If it has the field, the template is
+// right.
+func (n *noItems) of(object map[string]any) bool {
+	_, has := object["items"]
+	return n.instead != "" && !has
+}
+
+// warn says once what the template should be.
+func (n *noItems) warn(errOut io.Writer, output string) {
+	if n.said {
 		return
 	}
+	n.said = true
 	printMessage(errOut, "--output=%s: there are no .items here, because each object is printed by itself: use %s",
 		output, n.instead)
-	n.instead = ""
 }
 
 // jsonPath prints the values of a JSONPath.

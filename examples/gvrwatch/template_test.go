@@ -193,6 +193,13 @@ func TestTemplatesOfLists(t *testing.T) {
 			}
 		}
 		format, _, _ := strings.Cut(tt.output, "=")
+		leftOut := 0
+		if tt.instead != "" && format != "custom-columns" { // which prints <none>
+			leftOut = 2
+		}
+		if got := *p.(*templatePrinter).leftOut; got != leftOut {
+			t.Errorf("%s: %d events are left out, want %d", tt.output, got, leftOut)
+		}
 		want := ""
 		if tt.instead != "" {
 			want = "gvrwatch: --output=" + format +
