@@ -248,9 +248,18 @@ func TestRecordResumes(t *testing.T) {
 const plainRecording = "testdata/recording.jsonl"
 
 func TestReplay(t *testing.T) {
-	zone := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = zone })
+	clock := regexp.MustCompile(`(--at|--from|--to) ([0-9:]+)( |$)`) // in UTC; the flags take local time
+	local := func(args string) string {
+		return clock.ReplaceAllStringFunc(args, func(flag string) string {
+			parts := clock.FindStringSubmatch(flag)
+			at, err := time.Parse("15:04:05", (parts[2] + ":00")[:8])
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = time.Date(2026, 3, 1, at.Hour(), at.Minute(), at.Second(), 0, time.UTC).Local()
+			return parts[1] + " " + at.Format("15:04:05") + parts[3]
+		})
+	}
 	const file = plainRecording
 	const none = "the objects are those that were known then"
 	for _, tt := range []struct{ why, args, stdout, stderr string }{
@@ -283,10 +292,10 @@ func TestReplay(t *testing.T) {
 			"the recording: nobody recorded from 2026-03-01T03:30:00Z to 2026-03-01T04:00:00Z: " + none},
 		{"what was gone when another run was synced", "--at 04:05 pods -o name", "", ""},
 		{"a state with its age then", "--at 03:15 nodes", "NAME AGE n 15m", "nodes.v1: not synced yet: " + none},
-		{"a state after the end", "--at 05:00 nodes -o name", "node/n", "ends at 2026-03-01T04:10:00Z"},
+		{"a state after the end", "--at 2026-03-01T05:00:00Z nodes -o name", "node/n", "ends at 2026-03-01T04:10:00Z"},
 		{"a summary", "pods --summary -o name --limit 1", "pod/a", "pods.v1 web 1 0 0"},
 	} {
-		status, stdout, stderr := runTool(t, append([]string{"replay", file}, strings.Fields(tt.args)...)...)
+		status, stdout, stderr := runTool(t, append([]string{"replay", file}, strings.Fields(local(tt.args))...)...)
 		got := strings.Join(strings.Fields(stdout), " ")
 		if diff := cmp.Diff(tt.stdout, got); status != 0 || diff != "" {
 			t.Errorf("%s: status %d (-want +got):\n%s%s", tt.why, status, diff, stderr)
