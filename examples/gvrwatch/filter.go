@@ -178,7 +178,8 @@ func (f *filter) compare(ev stream.Event) (stream.Event, bool) {
 	before, known := f.states[key]
 	if ev.Type == stream.Deleted {
 		delete(f.states, key)
-		return ev, len(f.changed) == 0 || !known || before != f.hash(nil)
+		none, _ := f.hash(nil)
+		return ev, len(f.changed) == 0 || !known || before != none
 	}
 	o, err := ev.Decode()
 	if err != nil {
@@ -201,23 +202,31 @@ func (f *filter) compare(ev stream.Event) (stream.Event, bool) {
 			return ev, true
 		}
 	}
-	now := f.hash(o)
+	now, ok := f.hash(o)
+	if !ok { // the next event is not known to be the same
+		delete(f.states, key)
+		return ev, true
+	}
 	f.states[key] = now
 	if !known && ev.Type == stream.Added {
-		before, known = f.hash(nil), true
+		before, _ = f.hash(nil)
+		known = true
 	}
 	return ev, !known || before != now
 }
 
-// hash returns the hash of an object, which it changes, or of the values that must have changed. Nil is no object.
-func (f *filter) hash(o *unstructured.Unstructured) state {
+// hash returns the hash of an object, which it changes, or of the values that must have changed. Nil is no object. It
+// reports false if a path can't be used on the object.
+func (f *filter) hash(o *unstructured.Unstructured) (hash state, ok bool) {
 	var values any
 	switch {
 	case len(f.changed) > 0:
 		found := make([][]any, len(f.changed))
 		for i, p := range f.changed {
 			if o != nil {
-				found[i] = p.find(o.Object)
+				if found[i], ok = p.find(o.Object); !ok {
+					return state{}, false
+				}
 			}
 		}
 		values = found
@@ -229,7 +238,7 @@ func (f *filter) hash(o *unstructured.Unstructured) state {
 	}
 	b, err := json.Marshal(values)
 	if err != nil { // never: the values were decoded from JSON
-		return state{}
+		return state{}, false
 	}
-	return sha256.Sum256(b)
+	return sha256.Sum256(b), true
 }

@@ -87,6 +87,10 @@ func TestFilter(t *testing.T) {
 		{"each object for itself", filterFlags{changed: []string{".x"}}, "pods",
 			[]string{`ADDED a {"x":1}`, `ADDED b {"x":1}`, `MODIFIED a {"x":1}`, `DELETED a {}`, `ADDED a {"x":1}`},
 			"0 1 3 4"},
+		{"an object that is too deep for the path", filterFlags{changed: []string{"..x"}}, "pods", []string{
+			`ADDED a {"s":` + strings.Repeat(`{"a":`, 9000) + "1" + strings.Repeat("}", 9000) + `}`,
+			`MODIFIED a {"s":` + strings.Repeat(`{"a":`, 9000) + "1" + strings.Repeat("}", 9000) + `}`,
+			`MODIFIED a {"s":1}`, `MODIFIED a {"s":2}`}, "0 1 2"},
 		{"what can't be decoded", filterFlags{changed: []string{".x"}}, "pods", []string{`ADDED a {"x":`}, "0"},
 		{"since: created", filterFlags{since: time.Hour}, "pods", []string{
 			"ADDED a@2026-03-01T10:59:59Z {}", "ADDED a@2026-03-01T11:00:01Z {}", "MODIFIED a@2020-01-01T00:00:00Z {}",
@@ -152,7 +156,8 @@ func TestPaths(t *testing.T) {
 		if err := utiljson.Unmarshal([]byte(object), &o); err != nil {
 			t.Fatal(err)
 		}
-		found, _ := json.Marshal(p.find(o))
+		values, _ := p.find(o)
+		found, _ := json.Marshal(values)
 		p.remove(o)
 		rest, _ := json.Marshal(o)
 		if diff := cmp.Diff([]string{tt.found, tt.without}, []string{string(found), string(rest)}); diff != "" {

@@ -92,17 +92,20 @@ func splitPath(path string) (parent, field string) {
 // removes reports whether remove can remove the values.
 func (p objectPath) removes() bool { return p.parent != "" }
 
-// find returns the values in an object. There are none if the path does not fit it.
-func (p objectPath) find(object map[string]any) (values []any) {
-	for _, v := range find(p.text, object) {
+// find returns the values in an object. There are none if the path does not fit it. It reports false if the object is
+// too deep or too large for the path.
+func (p objectPath) find(object map[string]any) (values []any, ok bool) {
+	found, ok := find(p.text, object)
+	for _, v := range found {
 		values = append(values, v.Interface())
 	}
-	return values
+	return values, ok
 }
 
 // remove removes the values from an object.
 func (p objectPath) remove(object map[string]any) {
-	for _, v := range find(p.parent, object) {
+	found, _ := find(p.parent, object)
+	for _, v := range found {
 		switch parent := v.Interface().(type) {
 		case map[string]any:
 			if p.field == "" {
@@ -118,17 +121,20 @@ func (p objectPath) remove(object map[string]any) {
 }
 
 // find parses the path each time, because an evaluation may change what was parsed.
-func find(text string, object map[string]any) (all []reflect.Value) {
+func find(text string, object map[string]any) (all []reflect.Value, ok bool) {
 	if size.TooDeep(object, strings.Count(text, "..")) {
-		return nil
+		return nil, false
 	}
 	j := jsonpath.New("path").AllowMissingKeys(true)
 	if j.Parse(text) != nil {
-		return nil
+		return nil, true
 	}
 	results, err := j.FindResults(object)
-	if err != nil || isTooLarge(results) {
-		return nil
+	if err != nil {
+		return nil, true
+	}
+	if isTooLarge(results) {
+		return nil, false
 	}
 	for _, list := range results {
 		for _, v := range list {
@@ -137,5 +143,5 @@ func find(text string, object map[string]any) (all []reflect.Value) {
 			}
 		}
 	}
-	return all
+	return all, true
 }
