@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -62,7 +63,7 @@ func (s *session) newRecorder(ctx context.Context, want wanted) (*recorder, erro
 	info, _ := debug.ReadBuildInfo()
 	h := recording.Header{
 		Program: "gvrwatch " + versionsOf(info, released).Gvrwatch,
-		Server:  s.srv.config.Host, Cluster: cluster.String(),
+		Server:  withoutUser(s.srv.config.Host), Cluster: cluster.String(),
 		Selection: recording.Selection{
 			Types: slices.Clone(want.args), Exclude: s.opts.what.exclude, Namespaces: s.namespaces(),
 			LabelSelector: s.opts.what.labelSelector, FieldSelector: s.opts.what.fieldSelector,
@@ -91,6 +92,16 @@ func (s *session) newRecorder(ctx context.Context, want wanted) (*recorder, erro
 		return nil, fmt.Errorf("--record=%s: %w", o.file, err)
 	}
 	return r, nil
+}
+
+// withoutUser returns a URL without the user and the password that it may have.
+func withoutUser(server string) string {
+	u, err := url.Parse(server)
+	if err != nil || u.User == nil {
+		return server
+	}
+	u.User = nil
+	return u.String()
 }
 
 // add records an event. It returns the function to call when the event is printed: ack is called when it is recorded,

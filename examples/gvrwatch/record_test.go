@@ -134,6 +134,17 @@ func TestSecretsAreRedacted(t *testing.T) {
 	}
 }
 
+func TestRecordedServerHasNoPassword(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://user:secret@host:6443/path": "https://host:6443/path", "https://host:6443": "https://host:6443",
+		"host:6443": "host:6443",
+	} {
+		if got := withoutUser(in); got != want {
+			t.Errorf("%s becomes %s, want %s", in, got, want)
+		}
+	}
+}
+
 // TestAckAfterRecord: an event is acked once it is printed and in the file of --record.
 func TestAckAfterRecord(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.rec")
