@@ -23,7 +23,7 @@ func TestChaos(t *testing.T) {
 		o.lasts, names = time.Minute, nil
 	}
 	var err error
-	if o.clients, err = selectClients(names); err != nil {
+	if o.clients, err = selectClients(names, ""); err != nil {
 		t.Fatal(err)
 	}
 	o.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))

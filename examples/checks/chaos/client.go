@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -57,13 +58,8 @@ func allClients() []client {
 		storeClient{compress: true},
 		toolClient{},
 		recorderClient{},
-		retryWatcher{},
-		naiveLoop{},
-		informerPeer{},
-		informerPeer{door: true},
 		cacheClient{},
 		cacheClient{compact: true},
-		diffLoop{},
 	}
 }
 
@@ -117,20 +113,6 @@ func reportsOf(run int, ev stream.Event, s *stream.Stream) []report {
 	return all
 }
 
-// peerReport returns the report of an object by a client of others.
-func peerReport(kind Kind, c crdInfo, o *unstructured.Unstructured, inferred bool) report {
-	return report{
-		At: time.Now(), Run: 1, Kind: kind, Resource: c.resource(), Namespace: o.GetNamespace(), Name: o.GetName(),
-		UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(), Inferred: inferred, Acked: true,
-	}
-}
-
-func peerSynced(c crdInfo, resourceVersion string) report {
-	return report{
-		At: time.Now(), Run: 1, Kind: synced, Resource: c.resource(), ResourceVersion: resourceVersion, Acked: true,
-	}
-}
-
 // withFreshToken returns a configuration that reads the token for each request. Client-go reads it once a minute, which
 // is fine where an old token is valid for some time.
 func withFreshToken(cfg *rest.Config) *rest.Config {
@@ -168,19 +150,41 @@ func newDynamicClient(cfg *rest.Config, stock bool) (dynamic.Interface, error) {
 	return stream.NewClient(cfg, nil)
 }
 
-// selectClients returns the clients with these names, or all.
-func selectClients(names []string) ([]client, error) {
+// selectClients returns the clients with these names, those at these paths and, unless folder is empty, those in a
+// folder. Without any of these it returns all that are built in.
+func selectClients(names []string, folder string) (chosen []client, err error) {
 	all := allClients()
-	if len(names) == 0 {
+	if folder != "" {
+		if chosen, err = programsIn(folder); err != nil {
+			return nil, err
+		}
+	} else if len(names) == 0 {
 		return all, nil
 	}
-	var chosen []client
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(c client) bool { return c.subject().Name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("invalid client %q: must be one of %s", name, clientNames())
+		switch {
+		case strings.ContainsRune(name, filepath.Separator):
+			p, err := newProgram(name)
+			if err != nil {
+				return nil, err
+			}
+			chosen = append(chosen, p)
+		case i >= 0:
+			chosen = append(chosen, all[i])
+		case name == "all":
+			chosen = append(chosen, all...)
+		default:
+			return nil, fmt.Errorf("invalid client %q: must be the path of a program, all, or one of %s", name, clientNames())
 		}
-		chosen = append(chosen, all[i])
+	}
+	seen := map[string]bool{}
+	for _, c := range chosen {
+		if name := c.subject().Name; seen[name] {
+			return nil, fmt.Errorf("invalid clients: %s is there twice", name)
+		} else {
+			seen[name] = true
+		}
 	}
 	return chosen, nil
 }

@@ -244,9 +244,10 @@ func (v *cacheView) reportSynced() {
 		v.life.rec.add(r)
 		v.reported[uid] = r
 	}
-	r := peerSynced(v.info, v.informer.LastSyncResourceVersion())
-	r.Run = v.life.run
-	v.life.rec.add(r)
+	v.life.rec.add(report{
+		At: time.Now(), Run: v.life.run, Kind: synced, Resource: v.info.resource(), Acked: true,
+		ResourceVersion: v.informer.LastSyncResourceVersion(),
+	})
 }
 
 // report reports what the cache has, and what is wrong with it, if anything is.

@@ -230,7 +230,7 @@ func (j *judgement) sync(c *cellState, i int, r report) {
 	if relisted {
 		j.verdict.Folds++
 		var differs string
-		if c.now.epoch, to, differs = j.match(c, i, r); differs != "" && j.subject.Ours {
+		if c.now.epoch, to, differs = j.match(c, i, r); differs != "" {
 			j.violate(&j.verdict.FoldsWrong, i, "", "%s in namespace %q: %s", j.resource, c.cell.namespace, differs)
 		}
 		if c.now.open {

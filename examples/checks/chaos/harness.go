@@ -39,9 +39,16 @@ const (
 // watcher is a client that runs.
 type watcher struct {
 	client
-	subject subject
-	rec     *recording
-	err     error
+	rec *recording
+	err error
+}
+
+// begun reports whether the faults may begin.
+func (one *watcher) begun() bool {
+	if p, ok := one.client.(*program); ok {
+		return p.begun()
+	}
+	return slices.ContainsFunc(one.rec.all(), func(r report) bool { return r.Kind == synced })
 }
 
 // runSeed breaks a world and judges the clients.
@@ -64,13 +71,18 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 	var running sync.WaitGroup
 	var watchers []*watcher
 	for _, c := range o.clients {
-		one := &watcher{client: c, subject: c.subject(), rec: newRecording()}
+		one := &watcher{client: c, rec: newRecording()}
 		watchers = append(watchers, one)
 		running.Go(func() { one.err = c.run(clientCtx, w, one.rec) })
 	}
-	awaitAll(ctx, watchers, syncTime, func(one *watcher) bool {
-		return slices.ContainsFunc(one.rec.all(), func(r report) bool { return r.Kind == synced })
-	})
+	if late := awaitAll(ctx, watchers, syncTime, (*watcher).begun); len(late) > 0 {
+		o.log.Warn("not all clients are synced, and the faults begin", "without", late)
+	}
+	for _, one := range watchers {
+		if p, ok := one.client.(*program); ok {
+			p.begin(one.rec)
+		}
+	}
 	faults := w.run(ctx, o.lasts)
 	if err := w.failure(); err != nil {
 		return nil, err
@@ -82,7 +94,7 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 	h := newHistory(w.database.truth.all(), w.database.truth.epochs())
 	views := map[*watcher]*view{}
 	for _, one := range watchers {
-		views[one] = h.view(one.subject.Scope)
+		views[one] = h.view(one.subject().Scope)
 	}
 	late := awaitAll(ctx, watchers, settleIn, func(one *watcher) bool { return views[one].knownBy(one.rec.all()) })
 	o.log.Info("the clients have settled", "except", late)
@@ -94,13 +106,24 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 	out.left = measureLeftovers().since(before)
 	for _, one := range watchers {
 		if one.err != nil {
-			return nil, fmt.Errorf("client %s: %w", one.subject.Name, one.err)
+			return nil, fmt.Errorf("client %s: %w", one.subject().Name, one.err)
 		}
-		one.subject.Denied = deniedBy(one.subject, faults)
-		out.verdicts = append(out.verdicts, judge(one.subject, h, one.rec.all(), faults))
-		out.errors[one.subject.Name] = one.rec.errors
+		v := one.judge(h, faults)
+		out.verdicts = append(out.verdicts, v)
+		out.errors[v.Name] = one.rec.errors
 	}
 	return out, ctx.Err()
+}
+
+// judge judges a client that has ended.
+func (one *watcher) judge(h *history, faults []fault) *verdict {
+	s := one.subject()
+	s.Denied = deniedBy(s, faults)
+	v := judge(s, h, one.rec.all(), faults)
+	if p, ok := one.client.(*program); ok {
+		v.MemoryKB, v.Unreadable, v.details.unreadable = p.memory>>10, p.lines.unreadable, p.lines.problem
+	}
+	return v
 }
 
 // rightsBack is how long it may take until returned rights are noticed.
@@ -130,7 +153,7 @@ func awaitAll(ctx context.Context, watchers []*watcher, limit time.Duration, met
 	}
 	var names []string
 	for _, one := range waiting {
-		names = append(names, one.subject.Name)
+		names = append(names, one.subject().Name)
 	}
 	return names
 }

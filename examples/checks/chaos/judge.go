@@ -8,7 +8,9 @@ import (
 
 // subject is a client as the judge sees it.
 type subject struct {
-	Name  string
+	Name    string
+	Version string // of a program
+	// Ours: it keeps the promises, or it is no good.
 	Ours  bool
 	Scope scope
 	// Coalesces: it may leave out states that another one followed (mux.Latest).
@@ -27,6 +29,7 @@ type subject struct {
 // verdict is what the judge found out about one client in one seed.
 type verdict struct {
 	Name            string `json:"name"`
+	Version         string `json:"version,omitempty"`
 	Ours            bool   `json:"ours"`
 	Changes         int    `json:"changes"`          // in its scope, since its first SYNCED
 	DeletionsMissed int    `json:"deletions_missed"` // never reported
@@ -41,6 +44,8 @@ type verdict struct {
 	RewindsUnseen   int    `json:"rewinds_unseen"` // etcd was restored, and had caught up before the client looked
 	Runs            int    `json:"runs"`
 	Reports         int    `json:"reports"`
+	MemoryKB        int64  `json:"memory_kb,omitempty"`  // of a program's processes, at most
+	Unreadable      int    `json:"unreadable,omitempty"` // lines of a program
 	// Contents is about what a cache contains.
 	Contents contentsCounts `json:"contents"`
 	// Gaps counts the GAPs by reason.
@@ -57,6 +62,7 @@ type verdict struct {
 type details struct {
 	recoveries, syncs samples
 	violations        []violation
+	unreadable        string // the first line that could not be read, and why
 }
 
 func (v *verdict) broken() int {
@@ -65,7 +71,7 @@ func (v *verdict) broken() int {
 
 // judge compares what a client reported with the truth.
 func judge(s subject, h *history, reports []report, faults []fault) *verdict {
-	v := &verdict{Name: s.Name, Ours: s.Ours, Gaps: map[string]int{},
+	v := &verdict{Name: s.Name, Version: s.Version, Ours: s.Ours, Gaps: map[string]int{},
 		details: details{recoveries: samples{}, syncs: samples{}}}
 	view := h.view(s.Scope)
 	byResource := map[string][]report{}
@@ -116,6 +122,7 @@ type judgement struct {
 	cells    map[cell]*cellState
 	due      []interval
 	seen     map[repeatKey]int // run of the last report
+	repeated map[int]bool      // indexes of reports
 	live     map[identity]bool
 	order    map[string]int64 // the last live version, by worker or object
 	fresh    bool             // no SYNCED in this run so far
@@ -137,7 +144,8 @@ func (j *judgement) run() {
 			j.inferredEnds[string(r.UID)] = true
 		}
 	}
-	j.seen, j.live, j.order = map[repeatKey]int{}, map[identity]bool{}, map[string]int64{}
+	j.seen, j.repeated = map[repeatKey]int{}, map[int]bool{}
+	j.live, j.order = map[identity]bool{}, map[string]int64{}
 	j.checkRepeats()
 	j.walk()
 	j.checkEnd()

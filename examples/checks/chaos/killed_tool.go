@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/gvrwatch/gvrwatch/gvr"
-	"github.com/gvrwatch/gvrwatch/stream"
 )
 
 // toolClient is the tool with --checkpoint, which is killed with -9 at random moments and started again.
@@ -43,7 +38,7 @@ func (toolClient) run(ctx context.Context, w *world, rec *recording) error {
 	if err := writeKubeconfig(kubeconfig, newChildConfig(w.config(true))); err != nil {
 		return err
 	}
-	run := 0
+	run, lines := 0, newLineReader(w.definitions.resources())
 	return killAgainAndAgain(ctx, w, rec, store, func() (*exec.Cmd, func(bool) error) {
 		run++
 		out := filepath.Join(dir, fmt.Sprint("out-", run))
@@ -52,7 +47,8 @@ func (toolClient) run(ctx context.Context, w *world, rec *recording) error {
 		stdout, err := os.Create(out)
 		cmd.Stdout = stdout
 		cmd.Stderr = io.Discard // it reports each refusal
-		reader := &outputReader{path: out, rec: rec, run: run, last: -1}
+		lines.run = run
+		reader := &outputReader{path: out, rec: rec, lines: lines, last: -1}
 		return cmd, func(bool) error {
 			stdout.Close() // the process has its own
 			return errors.Join(err, reader.read())
@@ -75,7 +71,7 @@ func writeKubeconfig(path string, c childConfig) error {
 type outputReader struct {
 	path   string
 	rec    *recording
-	run    int
+	lines  *lineReader
 	offset int64
 	last   int // index of the last report, or -1
 }
@@ -95,48 +91,18 @@ func (o *outputReader) read() error {
 			return nil
 		}
 		o.offset += int64(len(text))
-		r, err := parseOutput(text)
+		reports, err := o.lines.read(text, time.Now())
+		if err == nil && len(reports) != 1 {
+			err = fmt.Errorf("the tool wrote %d events: %.300q", len(reports), text)
+		}
 		if err != nil {
 			return err
 		}
-		if r.Run = o.run; o.last >= 0 {
+		if o.last >= 0 {
 			o.rec.ack(o.last)
 		}
-		o.last = o.rec.add(r)
+		reports[0].Acked = false
+		o.last = o.rec.add(reports[0])
 	}
 	return nil
-}
-
-func parseOutput(text []byte) (report, error) {
-	var document struct {
-		Type                                 stream.Type
-		Resource, Namespace, ResourceVersion string
-		Inferred                             bool
-		Gap                                  *struct {
-			Reason      string
-			From        string
-			HistoryLost bool
-		}
-		Object *unstructured.Unstructured
-	}
-	if err := json.Unmarshal(text, &document); err != nil {
-		return report{}, fmt.Errorf("%s: %w", text, err)
-	}
-	ref, err := gvr.ParseRef(document.Resource)
-	if err != nil {
-		return report{}, err
-	}
-	r := report{
-		At: time.Now(), Kind: Kind(document.Type), Resource: ref.Name + "." + ref.Group,
-		Namespace: document.Namespace, Worker: document.Namespace, ResourceVersion: document.ResourceVersion,
-		Inferred: document.Inferred,
-	}
-	if o := document.Object; o != nil {
-		r.Namespace, r.Name = o.GetNamespace(), o.GetName()
-		r.UID, r.ResourceVersion = o.GetUID(), o.GetResourceVersion()
-	}
-	if g := document.Gap; g != nil {
-		r.Reason, r.From, r.HistoryLost = g.Reason, g.From, g.HistoryLost
-	}
-	return r, nil
 }

@@ -24,7 +24,9 @@ func main() {
 	seeds := flag.String("seeds", "", "several seeds instead, such as 1,2,3")
 	lasts := flag.Duration("for", time.Minute, "how long something is broken and written, for each seed")
 	names := flag.String("clients", "",
-		"clients, separated by commas; empty means all: "+strings.Join(clientNames(), ","))
+		"names of clients, or paths of programs, separated by commas; empty means all, but with -adapters none: "+
+			strings.Join(clientNames(), ","))
+	adapters := flag.String("adapters", "", "folder with programs that are clients, too: see docs/judge.md")
 	only := flag.String("faults", "",
 		"faults, separated by commas; empty means all: "+strings.Join(faultNames(), ","))
 	without := flag.String("without", "", "faults that must not happen, separated by commas")
@@ -33,7 +35,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	o := settings{lasts: *lasts, faults: selection{only: split(*only), without: split(*without)}}
-	s, err := runSeeds(ctx, o, *seed, *seeds, *names, *verbose)
+	var s *summary
+	var err error
+	if o.clients, err = selectClients(split(*names), *adapters); err != nil {
+		err = fmt.Errorf("-clients, -adapters: %w", err)
+	} else {
+		s, err = runSeeds(ctx, o, *seed, *seeds, *verbose)
+	}
 	stop()
 	if err == nil && *file != "" {
 		err = s.write(*file)
@@ -43,6 +51,7 @@ func main() {
 		os.Exit(2)
 	}
 	s.print(os.Stdout)
+	s.printUnreadable(os.Stdout)
 	s.printViolations(os.Stdout, *verbose)
 	if s.broken() {
 		os.Exit(1)
@@ -50,7 +59,7 @@ func main() {
 }
 
 func runSeeds(
-	ctx context.Context, o settings, seed uint64, several, names string, verbose bool,
+	ctx context.Context, o settings, seed uint64, several string, verbose bool,
 ) (*summary, error) {
 	seeds := []uint64{seed}
 	if several != "" {
@@ -62,10 +71,6 @@ func runSeeds(
 			}
 			seeds = append(seeds, n)
 		}
-	}
-	var err error
-	if o.clients, err = selectClients(split(names)); err != nil {
-		return nil, fmt.Errorf("-clients: %w", err)
 	}
 	if err := o.faults.check(); err != nil {
 		return nil, fmt.Errorf("-faults, -without: %w", err)

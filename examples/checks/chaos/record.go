@@ -127,11 +127,15 @@ func (r *recording) ack(i int) {
 	r.reports[i].Acked = true
 }
 
-// fail notes an error that a client returned to its caller.
+const maxErrors = 1000 // that a recording keeps
+
+// fail notes an error that a client returned to its caller, or a line that it wrote to its standard error.
 func (r *recording) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.errors = append(r.errors, fmt.Sprintf("%s %v", clock(time.Now()), err))
+	if len(r.errors) < maxErrors {
+		r.errors = append(r.errors, fmt.Sprintf("%s %v", clock(time.Now()), err))
+	}
 }
 
 func (r *recording) all() []report {

@@ -54,10 +54,12 @@ func (v *verdict) add(o *verdict) {
 		&v.Folds:             o.Folds,
 		&v.Contents.Compared: o.Contents.Compared, &v.Contents.Wrong: o.Contents.Wrong,
 		&v.Contents.Apart: o.Contents.Apart,
-		&v.RewindsUnseen:  o.RewindsUnseen, &v.Runs: o.Runs, &v.Reports: o.Reports,
+		&v.RewindsUnseen:  o.RewindsUnseen, &v.Runs: o.Runs, &v.Reports: o.Reports, &v.Unreadable: o.Unreadable,
 	} {
 		*to += n
 	}
+	v.MemoryKB = max(v.MemoryKB, o.MemoryKB)
+	v.details.unreadable = cmp.Or(v.details.unreadable, o.details.unreadable)
 	for reason, n := range o.Gaps {
 		v.Gaps[reason] += n
 	}
@@ -94,17 +96,12 @@ func (s *summary) print(w io.Writer) {
 		}
 		fmt.Fprintln(t, "|")
 	}
-	row("client", "changes", "deletions never reported", "changes never reported", "not due (GAP, restore)", "live",
-		"repeats", "disorder", "invented", "wrong folds", "GAPs", "rewinds unseen", "runs", "back after ms")
-	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
-	for _, v := range s.Clients {
-		row(v.Name, v.Changes, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Live, v.Repeats,
-			v.OrderViolations, v.Invented, fmt.Sprintf("%d of %d", v.FoldsWrong, v.Folds), total(v.Gaps),
-			v.RewindsUnseen, v.Runs, milliseconds(v.RecoveryMS, ""))
-	}
+	s.printLeague(row)
 	t.Flush()
 	fmt.Fprintf(w, "\nLeft behind: %d goroutines, %d KiB of heap.\n\n", s.Left.Goroutines, s.Left.HeapKB)
-
+	s.printCounts(row)
+	t.Flush()
+	fmt.Fprintln(w)
 	s.printContents(row)
 	t.Flush()
 	s.printGaps(row)
@@ -124,6 +121,30 @@ func (s *summary) print(w io.Writer) {
 		row(cells...)
 	}
 	t.Flush()
+}
+
+// printLeague prints what was found.
+func (s *summary) printLeague(row func(...any)) {
+	row("client", "version", "deletions never reported", "changes never reported", "not due", "repeats", "disorder",
+		"invented", "wrong states", "back after, ms", "memory, MiB")
+	row("---", "---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
+	for _, v := range s.Clients {
+		memory := ""
+		if v.MemoryKB > 0 {
+			memory = fmt.Sprint((v.MemoryKB + 512) >> 10)
+		}
+		row(v.Name, v.Version, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Repeats, v.OrderViolations,
+			v.Invented, v.FoldsWrong, milliseconds(v.RecoveryMS, ""), memory)
+	}
+}
+
+// printCounts prints what the figures of the league are about.
+func (s *summary) printCounts(row func(...any)) {
+	row("client", "changes", "live", "GAPs", "states compared", "rewinds unseen", "runs", "events", "unreadable lines")
+	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
+	for _, v := range s.Clients {
+		row(v.Name, v.Changes, v.Live, total(v.Gaps), v.Folds, v.RewindsUnseen, v.Runs, v.Reports, v.Unreadable)
+	}
 }
 
 // printContents prints how what caches contain compares.
@@ -160,6 +181,16 @@ func (s *summary) printGaps(row func(...any)) {
 		row(cells...)
 	}
 	row(sums...)
+}
+
+// printUnreadable says what programs wrote that the judge could not read.
+func (s *summary) printUnreadable(w io.Writer) {
+	for _, v := range s.Clients {
+		if v.Unreadable > 0 {
+			fmt.Fprintf(w, "\n%s wrote %d lines that the judge can't read. The first: %s\n",
+				v.Name, v.Unreadable, v.details.unreadable)
+		}
+	}
 }
 
 func total(counts map[string]int) (n int) {

@@ -11,7 +11,7 @@ func (j *judgement) checkOrder(i int, r report, version int64) {
 	if j.subject.ByObject || j.subject.Coalesces || j.restarts.include(r.At) {
 		key = string(r.UID)
 	}
-	if last, ok := j.order[key]; ok && version <= last {
+	if last, ok := j.order[key]; ok && version <= last && !(j.subject.ByObject && j.repeated[i]) {
 		j.violate(&j.verdict.OrderViolations, i, r.UID, "%d came after %d", version, last)
 	}
 	j.order[key] = max(j.order[key], version)
@@ -72,11 +72,15 @@ func (j *judgement) checkRepeats() {
 			continue
 		}
 		key := repeatKey{identityOf(r), r.Kind, r.ResourceVersion}
+		if j.subject.ByObject {
+			key.kind = "" // a state that is listed again, as ADDED, is a repeat, and not out of order
+		}
 		before, again := seen[key]
 		seen[key] = run
 		if !again {
 			continue
 		}
+		j.repeated[i] = true
 		at, found := upTo[r.Worker]
 		switch {
 		case before == run || j.subject.Chained && len(j.restarts) == 0:

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// program is a client in a process of its own, which writes what it saw to its standard output: docs/judge.md says what
+// it gets and what it writes. It is started again whenever it ends.
+type program struct {
+	name, path string
+
+	mu     sync.Mutex
+	lines  *lineReader // nil before the first process
+	memory int64       // the most that its processes had
+}
+
+const (
+	programPause = time.Second     // before it is started again
+	programEnd   = 2 * time.Second // from SIGTERM to SIGKILL
+)
+
+// newProgram returns the client at a path. Its name is that of the file, without its extension.
+func newProgram(path string) (*program, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("invalid client: %w", err)
+	}
+	if !isProgram(info) {
+		return nil, fmt.Errorf("invalid client %s: must be an executable file", path)
+	}
+	name := filepath.Base(path)
+	return &program{name: strings.TrimSuffix(name, filepath.Ext(name)), path: path}, nil
+}
+
+func isProgram(info os.FileInfo) bool { return info.Mode().IsRegular() && info.Mode()&0o111 != 0 }
+
+// programsIn returns the programs in a folder, by name. Files whose names begin with a dot are none.
+func programsIn(folder string) (all []client, err error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		path := filepath.Join(folder, e.Name())
+		info, err := os.Stat(path) // of what a link points to
+		if err != nil || strings.HasPrefix(e.Name(), ".") || !isProgram(info) {
+			continue
+		}
+		p, err := newProgram(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no client in %s: must have executable files", folder)
+	}
+	return all, nil
+}
+
+func (p *program) subject() subject {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var says clientLine
+	if p.lines != nil {
+		says = p.lines.client
+	}
+	return subject{
+		Name: cmp.Or(says.Name, p.name), Version: says.Version, Ours: says.Strict, ByObject: !says.Strict,
+		Checkpoint: says.Resumes, Scope: scope{Resources: says.Resources},
+	}
+}
+
+// begun reports whether the faults may begin.
+func (p *program) begun() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lines != nil && (p.lines.ready || len(p.lines.unsynced()) == 0)
+}
+
+// begin takes what the client has reported of a resource for everything, if it did not say SYNCED.
+func (p *program) begin(rec *recording) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lines == nil {
+		return
+	}
+	for _, resource := range p.lines.unsynced() {
+		rec.add(report{At: time.Now(), Run: p.lines.run, Kind: synced, Resource: resource, Acked: true})
+	}
+}
+
+// run starts the program, and starts it again, until ctx ends.
+func (p *program) run(ctx context.Context, w *world, rec *recording) error {
+	dir := filepath.Join(w.dir, "programs", p.name)
+	environment, err := w.programEnvironment(dir)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.lines = newLineReader(w.definitions.resources())
+	p.memory = 0
+	p.mu.Unlock()
+	for ctx.Err() == nil {
+		if err := p.runOnce(ctx, w, rec, dir, environment); err != nil {
+			return err
+		}
+		p.mu.Lock()
+		if p.lines.client.Resumes {
+			p.lines.run++
+		}
+		p.mu.Unlock()
+		pause(ctx, programPause)
+	}
+	return nil
+}
+
+// programEnvironment makes the folder of a program, and returns its environment.
+func (w *world) programEnvironment(dir string) ([]string, error) {
+	c := newChildConfig(w.config(true))
+	home, ca, kubeconfig := filepath.Join(dir, "home"), filepath.Join(dir, "ca.pem"), filepath.Join(dir, "kubeconfig")
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(ca, c.CA, 0o600); err != nil {
+		return nil, err
+	}
+	if err := writeKubeconfig(kubeconfig, c); err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, r := range w.definitions.resources() {
+		paths = append(paths, "apis/"+r.GVR.Group+"/"+r.GVR.Version+"/"+r.GVR.Resource)
+	}
+	return append(os.Environ(),
+		"JUDGE_SERVER="+c.Host, "JUDGE_CA="+ca, "JUDGE_TOKEN="+c.TokenFile, "JUDGE_DIR="+home,
+		"JUDGE_RESOURCES="+strings.Join(paths, " "), "KUBECONFIG="+kubeconfig), nil
+}
+
+// runOnce returns when the process has ended, and what it started, too.
+func (p *program) runOnce(ctx context.Context, w *world, rec *recording, dir string, environment []string) error {
+	cmd := exec.Command(p.path)
+	cmd.Env, cmd.Dir = environment, filepath.Join(dir, "home")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to signal what it starts, too
+	stdout, out, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	stderr, errOut, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = out, errOut
+	err = cmd.Start()
+	out.Close()
+	errOut.Close()
+	if err != nil {
+		return fmt.Errorf("start the client: %w", err)
+	}
+	group := -cmd.Process.Pid
+	unregister := w.processes.register(group)
+	var reading sync.WaitGroup
+	reading.Go(func() { p.read(stdout, rec) })
+	reading.Go(func() {
+		eachLine(stderr, func(text []byte) { rec.fail(fmt.Errorf("%.300s", text)) })
+	})
+	exited := make(chan struct{})
+	go func() { cmd.Wait(); close(exited) }()
+	p.await(ctx, rec, group, exited)
+	unregister()
+	syscall.Kill(group, syscall.SIGKILL) // what it left behind
+	<-exited
+	reading.Wait()
+	stdout.Close()
+	stderr.Close()
+	if ctx.Err() == nil {
+		rec.fail(fmt.Errorf("the process ended: %v", cmd.ProcessState))
+	}
+	return nil
+}
+
+// await returns when the process has exited, or is to be killed. It measures its memory meanwhile.
+func (p *program) await(ctx context.Context, rec *recording, group int, exited <-chan struct{}) {
+	die := time.After(500*time.Millisecond + rand.N(5*time.Second)) // if it says that it resumes
+	for second := time.Tick(time.Second); ; {
+		select {
+		case <-exited:
+			return
+		case <-ctx.Done():
+			syscall.Kill(group, syscall.SIGCONT)
+			syscall.Kill(group, syscall.SIGTERM)
+			select {
+			case <-exited:
+			case <-time.After(programEnd):
+			}
+			return
+		case <-die:
+			select {
+			case <-rec.calm:
+			default:
+				if p.subject().Checkpoint {
+					return
+				}
+			}
+		case <-second:
+			now := memoryOf(-group)
+			p.mu.Lock()
+			p.memory = max(p.memory, now)
+			p.mu.Unlock()
+		}
+	}
+}
+
+// read records what a process writes.
+func (p *program) read(stdout io.Reader, rec *recording) {
+	eachLine(stdout, func(text []byte) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		reports, err := p.lines.read(text, time.Now())
+		if err != nil {
+			rec.fail(err)
+		}
+		for _, one := range reports {
+			rec.add(one)
+		}
+	})
+}
+
+// eachLine calls f for each line, and for what follows the last one. It cuts lines at maxLine.
+func eachLine(r io.Reader, f func([]byte)) {
+	lines := bufio.NewReaderSize(r, 64<<10)
+	for {
+		var text []byte
+		var err error
+		for more := true; more && err == nil; {
+			var part []byte
+			part, more, err = lines.ReadLine()
+			text = append(text, part[:min(len(part), maxLine-len(text))]...)
+		}
+		if len(bytes.TrimSpace(text)) > 0 {
+			f(text)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
