@@ -121,7 +121,7 @@ func (one *watcher) judge(h *history, faults []fault) *verdict {
 	s.Denied = deniedBy(s, faults)
 	v := judge(s, h, one.rec.all(), faults)
 	if p, ok := one.client.(*program); ok {
-		v.MemoryKB, v.Unreadable, v.details.unreadable = p.memory>>10, p.lines.unreadable, p.lines.problem
+		v.Program = p.counts()
 	}
 	return v
 }

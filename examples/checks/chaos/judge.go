@@ -8,8 +8,7 @@ import (
 
 // subject is a client as the judge sees it.
 type subject struct {
-	Name    string
-	Version string // of a program
+	Name string
 	// Ours: it keeps the promises, or it is no good.
 	Ours  bool
 	Scope scope
@@ -29,7 +28,6 @@ type subject struct {
 // verdict is what the judge found out about one client in one seed.
 type verdict struct {
 	Name            string `json:"name"`
-	Version         string `json:"version,omitempty"`
 	Ours            bool   `json:"ours"`
 	Changes         int    `json:"changes"`          // in its scope, since its first SYNCED
 	DeletionsMissed int    `json:"deletions_missed"` // never reported
@@ -44,8 +42,8 @@ type verdict struct {
 	RewindsUnseen   int    `json:"rewinds_unseen"` // etcd was restored, and had caught up before the client looked
 	Runs            int    `json:"runs"`
 	Reports         int    `json:"reports"`
-	MemoryKB        int64  `json:"memory_kb,omitempty"`  // of a program's processes, at most
-	Unreadable      int    `json:"unreadable,omitempty"` // lines of a program
+	// Program is about a client in processes of its own.
+	Program programCounts `json:"program,omitzero"`
 	// Contents is about what a cache contains.
 	Contents contentsCounts `json:"contents"`
 	// Gaps counts the GAPs by reason.
@@ -53,16 +51,14 @@ type verdict struct {
 	// RecoveryMS is the median time from the end of a fault to the first live report of a change after it. The key ""
 	// stands for all faults.
 	RecoveryMS map[string]int64 `json:"recovery_ms"`
-	SyncedMS   map[string]int64 `json:"synced_ms"` // the same until SYNCED, of those that were in a gap
 
 	details details
 }
 
-// details are what RecoveryMS and SyncedMS have the medians of, and the first violations.
+// details are what RecoveryMS has the medians of, and the first violations.
 type details struct {
-	recoveries, syncs samples
+	recoveries samples
 	violations        []violation
-	unreadable        string // the first line that could not be read, and why
 }
 
 func (v *verdict) broken() int {
@@ -71,8 +67,8 @@ func (v *verdict) broken() int {
 
 // judge compares what a client reported with the truth.
 func judge(s subject, h *history, reports []report, faults []fault) *verdict {
-	v := &verdict{Name: s.Name, Version: s.Version, Ours: s.Ours, Gaps: map[string]int{},
-		details: details{recoveries: samples{}, syncs: samples{}}}
+	v := &verdict{Name: s.Name, Ours: s.Ours, Gaps: map[string]int{},
+		details: details{recoveries: samples{}}}
 	view := h.view(s.Scope)
 	byResource := map[string][]report{}
 	for _, r := range reports {
@@ -100,7 +96,7 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 		j.run()
 		j.recover()
 	}
-	v.RecoveryMS, v.SyncedMS = v.details.recoveries.medians(), v.details.syncs.medians()
+	v.RecoveryMS = v.details.recoveries.medians()
 	return v
 }
 

@@ -63,25 +63,5 @@ func (j *judgement) recover() {
 		} else if written.After(f.To) { // never, so it took longer than until the last change
 			times.recoveries[f.Name] = append(times.recoveries[f.Name], written.Sub(f.To))
 		}
-		if d, inGap := j.untilSynced(f.To); inGap {
-			times.syncs[f.Name] = append(times.syncs[f.Name], d)
-		}
 	}
-}
-
-// untilSynced returns how long a gap that was reported before t lasted after it.
-func (j *judgement) untilSynced(t time.Time) (time.Duration, bool) {
-	inGap := false
-	for _, r := range j.reports {
-		switch {
-		case r.Kind == gap && r.At.Before(t):
-			inGap = true
-		case r.Kind != synced:
-		case r.At.Before(t):
-			inGap = false
-		default:
-			return r.At.Sub(t), inGap
-		}
-	}
-	return 0, false
 }
