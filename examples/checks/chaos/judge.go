@@ -47,17 +47,21 @@ type verdict struct {
 	// Contents is about what a cache contains.
 	Contents contentsCounts `json:"contents"`
 	// Gaps counts the GAPs by reason.
-	Gaps map[string]int `json:"gaps"`
-	// RecoveryMS is the median time from the end of a fault to the first live report of a change after it. The key ""
-	// stands for all faults.
-	RecoveryMS map[string]int64 `json:"recovery_ms"`
+	Gaps  map[string]int `json:"gaps"`
+	Times times          `json:"times"`
 
 	details details
 }
 
-// details are what RecoveryMS has the medians of, and the first violations.
+// times are medians in milliseconds by the name of a fault. The key "" stands for all faults.
+type times struct {
+	Recovery map[string]int64 `json:"recovery_ms"` // from the fault's end to the first live report of a change after it
+	Synced   map[string]int64 `json:"synced_ms"`   // the same until SYNCED, of those that were in a gap
+}
+
+// details are what Times has the medians of, and the first violations.
 type details struct {
-	recoveries samples
+	recoveries, syncs samples
 	violations        []violation
 }
 
@@ -68,7 +72,7 @@ func (v *verdict) broken() int {
 // judge compares what a client reported with the truth.
 func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 	v := &verdict{Name: s.Name, Ours: s.Ours, Gaps: map[string]int{},
-		details: details{recoveries: samples{}}}
+		details: details{recoveries: samples{}, syncs: samples{}}}
 	view := h.view(s.Scope)
 	byResource := map[string][]report{}
 	for _, r := range reports {
@@ -96,7 +100,7 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 		j.run()
 		j.recover()
 	}
-	v.RecoveryMS = v.details.recoveries.medians()
+	v.Times = v.details.times()
 	return v
 }
 

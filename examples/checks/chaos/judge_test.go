@@ -235,14 +235,14 @@ func TestTimeBackIsMeasuredFromTheEndOfAFault(t *testing.T) {
 		{"late", second(8), second(8)},  // nothing is committed after it
 	}
 	v := judge(subject{Ours: true}, h, reports, faults)
-	got := []map[string]int64{v.RecoveryMS, v.SyncedMS}
+	got := []map[string]int64{v.Times.Recovery, v.Times.Synced}
 	want := []map[string]int64{{"reset": 2000, "stop": 6000, "": 6000}, {}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("recoveries (-want +got):\n%s", diff)
 	}
 	reports[3].At = second(2) // the gap begins before the end of the fault
 	v = judge(subject{Ours: true}, h, reports, faults)
-	if diff := cmp.Diff(map[string]int64{"stop": 3000, "": 3000}, v.SyncedMS); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"stop": 3000, "": 3000}, v.Times.Synced); diff != "" {
 		t.Errorf("time until SYNCED (-want +got):\n%s", diff)
 	}
 }

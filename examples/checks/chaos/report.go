@@ -63,7 +63,8 @@ func (v *verdict) add(o *verdict) {
 		v.Gaps[reason] += n
 	}
 	v.details.recoveries.add(o.details.recoveries)
-	v.RecoveryMS = v.details.recoveries.medians()
+	v.details.syncs.add(o.details.syncs)
+	v.Times = v.details.times()
 	v.details.violations = append(v.details.violations, o.details.violations...)
 	v.Contents.violations = append(v.Contents.violations, o.Contents.violations...)
 }
@@ -114,7 +115,7 @@ func (s *summary) print(w io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(s.Faults)) {
 		cells := []any{name, s.Faults[name]}
 		for _, v := range s.Clients {
-			cells = append(cells, milliseconds(v.RecoveryMS, name))
+			cells = append(cells, milliseconds(v.Times.Recovery, name))
 		}
 		row(cells...)
 	}
@@ -131,8 +132,8 @@ func (s *summary) printLeague(row func(...any)) {
 		if kb := v.Program.MemoryKB; kb > 0 {
 			memory = fmt.Sprint((kb + 512) >> 10)
 		}
-		row(v.Name, v.Program.Version, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Repeats, v.OrderViolations,
-			v.Invented, v.FoldsWrong, milliseconds(v.RecoveryMS, ""), memory)
+		row(v.Name, v.Program.Version, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Repeats,
+			v.OrderViolations, v.Invented, v.FoldsWrong, milliseconds(v.Times.Recovery, ""), memory)
 	}
 }
 
