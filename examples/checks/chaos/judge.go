@@ -122,7 +122,6 @@ type judgement struct {
 	cells    map[cell]*cellState
 	due      []interval
 	seen     map[repeatKey]int // run of the last report
-	repeated map[int]bool      // indexes of reports
 	live     map[identity]bool
 	order    map[string]int64 // the last live version, by worker or object
 	fresh    bool             // no SYNCED in this run so far
@@ -144,8 +143,7 @@ func (j *judgement) run() {
 			j.inferredEnds[string(r.UID)] = true
 		}
 	}
-	j.seen, j.repeated = map[repeatKey]int{}, map[int]bool{}
-	j.live, j.order = map[identity]bool{}, map[string]int64{}
+	j.seen, j.live, j.order = map[repeatKey]int{}, map[identity]bool{}, map[string]int64{}
 	j.checkRepeats()
 	j.walk()
 	j.checkEnd()
