@@ -112,6 +112,7 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 		out.verdicts = append(out.verdicts, v)
 		out.errors[v.Name] = one.rec.errors
 	}
+	compare(out.verdicts)
 	return out, ctx.Err()
 }
 
