@@ -15,7 +15,8 @@ import (
 // it, and the rest is there. The loop of the page is what runs.
 func TestInstallWithoutRegistries(t *testing.T) {
 	bin, folder := t.TempDir(), filepath.Join(t.TempDir(), "clients")
-	for _, name := range strings.Fields("awk basename bash chmod cp cut dirname grep install mkdir mktemp rm sed tail tr uname") {
+	const tools = "awk basename bash chmod cp cut dirname grep install mkdir mktemp rm sed tail tr uname"
+	for _, name := range strings.Fields(tools) {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			t.Fatal(err)
@@ -46,15 +47,17 @@ func TestInstallWithoutRegistries(t *testing.T) {
 	}
 
 	var missing []string
+	form := regexp.MustCompile(`^install: ([\w.-]+): .*(apt-get|npm|go): command not found\n$`)
 	for line := range strings.Lines(string(output)) {
-		m := regexp.MustCompile(`^install: ([\w.-]+): .*(apt-get|npm|go): command not found\n$`).FindStringSubmatch(line)
+		m := form.FindStringSubmatch(line)
 		if m == nil {
 			t.Errorf("unexpected line %q", line)
 		} else if m[2] != "go" || m[1] == "kubectl" { // the adapters in Go have tests of their own
 			missing = append(missing, m[1]+" by "+m[2])
 		}
 	}
-	if diff := cmp.Diff([]string{"python3-kubernetes by apt-get", "client-node by npm", "kubectl by go"}, missing); diff != "" {
+	want := []string{"python3-kubernetes by apt-get", "client-node by npm", "kubectl by go"}
+	if diff := cmp.Diff(want, missing); diff != "" {
 		t.Errorf("lines on stderr (-want +got):\n%s", diff)
 	}
 	entries, err := os.ReadDir(folder)
@@ -81,8 +84,8 @@ func TestInstallWithoutRegistries(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(string(page), "\n## A loop around curl\n")
 	_, fence, _ := strings.Cut(section, "\n```bash\n")
-	want, _, _ := strings.Cut(fence, "```\n")
-	if diff := cmp.Diff(want, string(script)); diff != "" {
+	loop, _, _ := strings.Cut(fence, "```\n")
+	if diff := cmp.Diff(loop, string(script)); diff != "" {
 		t.Errorf("curl-loop (-page +installed):\n%s", diff)
 	}
 }
