@@ -17,6 +17,7 @@ type settings struct {
 	lasts   time.Duration
 	clients []client
 	faults  selection
+	record  string // folder, or empty
 	log     *slog.Logger
 }
 
@@ -111,6 +112,11 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 		v := one.judge(h, faults)
 		out.verdicts = append(out.verdicts, v)
 		out.errors[v.Name] = one.rec.errors
+	}
+	if o.record != "" {
+		if err := writeRun(o.record, h, faults, watchers); err != nil {
+			return nil, fmt.Errorf("record the run: %w", err)
+		}
 	}
 	return out, ctx.Err()
 }
