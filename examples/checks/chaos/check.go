@@ -126,7 +126,7 @@ func (f *finding) judge(r *recordFile, h *history, faults []fault, late time.Dur
 	}
 	kept, reports, cut := r.due(h, late)
 	v := judge(s, kept, reports, faults)
-	v.Unreadable, v.details.unreadable = r.unreadable, r.problem
+	v.Program = r.counts
 	f.summary.Clients = append(f.summary.Clients, v)
 	f.summary.Changes = max(f.summary.Changes, len(kept.changes))
 	if !r.timed {

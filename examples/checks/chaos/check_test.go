@@ -42,7 +42,7 @@ func checkFiles(t *testing.T, s subject, h *history, reports []report, want *ver
 	}
 	truth := writeFile(t, "history.jsonl", func(w io.Writer) error { return writeHistory(w, h, faults) })
 	client := writeFile(t, "client.jsonl", func(w io.Writer) error {
-		return writeRecord(w, s, reports, time.Unix(2000, 0))
+		return writeRecord(w, s, "", reports, time.Unix(2000, 0))
 	})
 	complete, err := os.ReadFile(client)
 	if err != nil {

@@ -178,7 +178,8 @@ func selectClients(names []string, folder string) (chosen []client, err error) {
 		case name == "all":
 			chosen = append(chosen, all...)
 		default:
-			return nil, fmt.Errorf("invalid client %q: must be the path of a program, all, or one of %s", name, clientNames())
+			return nil, fmt.Errorf("invalid client %q: must be the path of a program, all, or one of %s",
+				name, clientNames())
 		}
 	}
 	seen := map[string]bool{}

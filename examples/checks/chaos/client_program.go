@@ -83,9 +83,29 @@ func (p *program) subject() subject {
 		says = p.lines.client
 	}
 	return subject{
-		Name: cmp.Or(says.Name, p.name), Version: says.Version, Ours: says.Strict, ByObject: !says.Strict,
+		Name: cmp.Or(says.Name, p.name), Ours: says.Strict, ByObject: !says.Strict,
 		Checkpoint: says.Resumes, Scope: scope{Resources: says.Resources},
 	}
+}
+
+// programCounts are what the judge knows of a program beside its events.
+type programCounts struct {
+	Version    string `json:"version"`
+	MemoryKB   int64  `json:"memory_kb"`         // of all its processes, at most
+	Unreadable int    `json:"unreadable"`        // lines
+	Problem    string `json:"problem,omitempty"` // of the first of those
+}
+
+// counts returns what is known of the program when it has ended.
+func (p *program) counts() programCounts {
+	return programCounts{p.lines.client.Version, p.memory >> 10, p.lines.unreadable, p.lines.problem}
+}
+
+// add adds what another seed has shown.
+func (c *programCounts) add(o programCounts) {
+	c.Version, c.Problem = cmp.Or(c.Version, o.Version), cmp.Or(c.Problem, o.Problem)
+	c.MemoryKB = max(c.MemoryKB, o.MemoryKB)
+	c.Unreadable += o.Unreadable
 }
 
 // begun reports whether the faults may begin.
@@ -110,7 +130,7 @@ func (p *program) begin(rec *recording) {
 // run starts the program, and starts it again, until ctx ends.
 func (p *program) run(ctx context.Context, w *world, rec *recording) error {
 	dir := filepath.Join(w.dir, "programs", p.name)
-	environment, err := w.programEnvironment(dir)
+	environment, err := programEnvironment(w, dir)
 	if err != nil {
 		return err
 	}
@@ -133,7 +153,7 @@ func (p *program) run(ctx context.Context, w *world, rec *recording) error {
 }
 
 // programEnvironment makes the folder of a program, and returns its environment.
-func (w *world) programEnvironment(dir string) ([]string, error) {
+func programEnvironment(w *world, dir string) ([]string, error) {
 	c := newChildConfig(w.config(true))
 	home, ca, kubeconfig := filepath.Join(dir, "home"), filepath.Join(dir, "ca.pem"), filepath.Join(dir, "kubeconfig")
 	if err := os.MkdirAll(home, 0o700); err != nil {

@@ -127,9 +127,17 @@ func (one *watcher) judge(h *history, faults []fault) *verdict {
 	s.Denied = deniedBy(s, faults)
 	v := judge(s, h, one.rec.all(), faults)
 	if p, ok := one.client.(*program); ok {
-		v.MemoryKB, v.Unreadable, v.details.unreadable = p.memory>>10, p.lines.unreadable, p.lines.problem
+		v.Program = p.counts()
 	}
 	return v
+}
+
+// version returns that of a program, or an empty string.
+func (one *watcher) version() string {
+	if p, ok := one.client.(*program); ok {
+		return p.counts().Version
+	}
+	return ""
 }
 
 // rightsBack is how long it may take until returned rights are noticed.

@@ -8,8 +8,7 @@ import (
 
 // subject is a client as the judge sees it.
 type subject struct {
-	Name    string
-	Version string // of a program
+	Name string
 	// Ours: it keeps the promises, or it is no good.
 	Ours  bool
 	Scope scope
@@ -29,7 +28,6 @@ type subject struct {
 // verdict is what the judge found out about one client in one seed.
 type verdict struct {
 	Name            string `json:"name"`
-	Version         string `json:"version,omitempty"`
 	Ours            bool   `json:"ours"`
 	Changes         int    `json:"changes"`          // in its scope, since its first SYNCED
 	DeletionsMissed int    `json:"deletions_missed"` // never reported
@@ -44,25 +42,27 @@ type verdict struct {
 	RewindsUnseen   int    `json:"rewinds_unseen"` // etcd was restored, and had caught up before the client looked
 	Runs            int    `json:"runs"`
 	Reports         int    `json:"reports"`
-	MemoryKB        int64  `json:"memory_kb,omitempty"`  // of a program's processes, at most
-	Unreadable      int    `json:"unreadable,omitempty"` // lines of a program
+	// Program is about a client in processes of its own.
+	Program programCounts `json:"program,omitzero"`
 	// Contents is about what a cache contains.
 	Contents contentsCounts `json:"contents"`
 	// Gaps counts the GAPs by reason.
-	Gaps map[string]int `json:"gaps"`
-	// RecoveryMS is the median time from the end of a fault to the first live report of a change after it. The key ""
-	// stands for all faults.
-	RecoveryMS map[string]int64 `json:"recovery_ms"`
-	SyncedMS   map[string]int64 `json:"synced_ms"` // the same until SYNCED, of those that were in a gap
+	Gaps  map[string]int `json:"gaps"`
+	Times times          `json:"times"`
 
 	details details
 }
 
-// details are what RecoveryMS and SyncedMS have the medians of, and the first violations.
+// times are medians in milliseconds by the name of a fault. The key "" stands for all faults.
+type times struct {
+	Recovery map[string]int64 `json:"recovery_ms"` // from the fault's end to the first live report of a change after it
+	Synced   map[string]int64 `json:"synced_ms"`   // the same until SYNCED, of those that were in a gap
+}
+
+// details are what Times has the medians of, and the first violations.
 type details struct {
 	recoveries, syncs samples
 	violations        []violation
-	unreadable        string // the first line that could not be read, and why
 }
 
 func (v *verdict) broken() int {
@@ -71,7 +71,7 @@ func (v *verdict) broken() int {
 
 // judge compares what a client reported with the truth.
 func judge(s subject, h *history, reports []report, faults []fault) *verdict {
-	v := &verdict{Name: s.Name, Version: s.Version, Ours: s.Ours, Gaps: map[string]int{},
+	v := &verdict{Name: s.Name, Ours: s.Ours, Gaps: map[string]int{},
 		details: details{recoveries: samples{}, syncs: samples{}}}
 	view := h.view(s.Scope)
 	byResource := map[string][]report{}
@@ -100,7 +100,7 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 		j.run()
 		j.recover()
 	}
-	v.RecoveryMS, v.SyncedMS = v.details.recoveries.medians(), v.details.syncs.medians()
+	v.Times = v.details.times()
 	return v
 }
 
@@ -122,7 +122,6 @@ type judgement struct {
 	cells    map[cell]*cellState
 	due      []interval
 	seen     map[repeatKey]int // run of the last report
-	repeated map[int]bool      // indexes of reports
 	live     map[identity]bool
 	order    map[string]int64 // the last live version, by worker or object
 	fresh    bool             // no SYNCED in this run so far
@@ -144,8 +143,7 @@ func (j *judgement) run() {
 			j.inferredEnds[string(r.UID)] = true
 		}
 	}
-	j.seen, j.repeated = map[repeatKey]int{}, map[int]bool{}
-	j.live, j.order = map[identity]bool{}, map[string]int64{}
+	j.seen, j.live, j.order = map[repeatKey]int{}, map[identity]bool{}, map[string]int64{}
 	j.checkRepeats()
 	j.walk()
 	j.checkEnd()

@@ -108,6 +108,7 @@ func TestJudge(t *testing.T) {
 	}}
 	killed := subject{Name: "test", Ours: true, Checkpoint: true}
 	selecting := subject{Name: "test", Ours: true, Scope: scope{Selects: chaosIn}}
+	others := subject{Name: "test", ByObject: true}
 	for _, test := range []struct {
 		why     string
 		subject subject
@@ -199,6 +200,28 @@ func TestJudge(t *testing.T) {
 			"+u@1, +v@2, S@2, -v@4, +w@5, ~u@6", counts{Live: 3}},
 		{"but not a deletion", subject{Ours: true, Coalesces: true}, plain, "+u@1, +v@2, S@2, +w@5, ~u@6",
 			counts{Live: 2, Deletions: 1, Folds: 1}},
+
+		{"a client of others may change the order of objects", others, plain,
+			"+u@1, +v@2, S@2, -v@4, ~u@3, +w@5, ~u@6", counts{Live: 4}},
+		{"but not that of an object", others, plain, "+u@1, +v@2, S@2, ~u@6, -v@4, +w@5, ~u@3",
+			counts{Live: 4, Disorder: 1, Folds: 1}},
+		{"it lists again and says so: states that are known are no repeats", others, plain,
+			"+u@1, +v@2, S@2, ~u@3, G:any, +u@3, -v@3!, S@4, +w@5, ~u@6", counts{Live: 3}},
+		{"it lists again and does not say so", others, plain,
+			"+u@1, +v@2, S@2, ~u@3, +u@3, +w@5, +u@6", counts{Live: 3, Repeats: 1, Changes: 1, Deletions: 1, Folds: 1}},
+		{"a list shows it an older state", others, plain,
+			"+u@1, +v@2, S@2, ~u@3, -v@4, +w@5, ~u@6, +u@3, +u@6", counts{Live: 4, Repeats: 2, Disorder: 1}},
+		{"its SYNCED without a version is after all events, or is wrong", others, plain,
+			"+u@1, S, +v@2, -v@4, +w@5, ~u@6", counts{Live: 4, Changes: 1}},
+		{"its SYNCED comes too soon", others, plain,
+			"+v@2, S@2, +u@1, ~u@3, -v@4, +w@5, ~u@6", counts{Live: 5, Folds: 1}},
+		{"a GAP that is not closed is open at the end", others, plain,
+			"+u@1, +v@2, S@2, ~u@3, G, +u@6", counts{Live: 1, Deletions: 1, InGaps: 2, Folds: 1}},
+		{"a client that resumes repeats what it has not called its POSITION",
+			subject{ByObject: true, Checkpoint: true}, plain,
+			"+u@1, +v@2, S@2, ~u@3, C@3, -v@4, run, -v@4, +w@5, ~u@6", counts{Live: 2}},
+		{"and what it has", subject{ByObject: true, Checkpoint: true}, plain,
+			"+u@1, +v@2, S@2, ~u@3, -v@4, C@4, run, ~u@3, +w@5, ~u@6", counts{Live: 2, Repeats: 1}},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			v := judge(test.subject, parseTruth(test.truth), parseReports(test.reports), nil)
@@ -236,14 +259,14 @@ func TestTimeBackIsMeasuredFromTheEndOfAFault(t *testing.T) {
 		{"late", second(8), second(8)},  // nothing is committed after it
 	}
 	v := judge(subject{Ours: true}, h, reports, faults)
-	got := []map[string]int64{v.RecoveryMS, v.SyncedMS}
+	got := []map[string]int64{v.Times.Recovery, v.Times.Synced}
 	want := []map[string]int64{{"reset": 2000, "stop": 6000, "": 6000}, {}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("recoveries (-want +got):\n%s", diff)
 	}
 	reports[3].At = second(2) // the gap begins before the end of the fault
 	v = judge(subject{Ours: true}, h, reports, faults)
-	if diff := cmp.Diff(map[string]int64{"stop": 3000, "": 3000}, v.SyncedMS); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"stop": 3000, "": 3000}, v.Times.Synced); diff != "" {
 		t.Errorf("time until SYNCED (-want +got):\n%s", diff)
 	}
 }

@@ -40,7 +40,10 @@ type clientLine struct {
 	Object          *lineObject
 	Message         string
 	Version         string // of the client
-	claims
+
+	// By what rules the client wants to be judged.
+	Resources       []string
+	Resumes, Strict bool
 }
 
 type lineGap struct {
@@ -55,13 +58,6 @@ type lineObject struct {
 		Namespace, Name, ResourceVersion string
 		UID                              types.UID
 	}
-}
-
-// claims are the rules by which a client wants to be judged.
-type claims struct {
-	Resources []string
-	Resumes   bool
-	Strict    bool
 }
 
 // lineReader makes reports of the lines of one client.
@@ -130,8 +126,10 @@ func (l *lineReader) reportsOf(one clientLine, at time.Time) (reports []report, 
 		l.ready = true
 		return nil, nil
 	case string(added), string(modified), string(deleted):
-		err := l.setObject(&r, one)
-		return []report{r}, err
+		if err := l.setObject(&r, one); err != nil {
+			return nil, err
+		}
+		return []report{r}, nil
 	case string(gap):
 		r.Reason = anyReason
 		if g := one.Gap; g != nil {
@@ -174,7 +172,8 @@ func (l *lineReader) setObject(r *report, one clientLine) error {
 	r.Name, r.UID, r.Worker = one.Name, one.UID, ""
 	if o := one.Object; o != nil {
 		m := o.Metadata
-		r.Worker, r.Namespace, r.Name, r.UID, r.ResourceVersion = one.Namespace, m.Namespace, m.Name, m.UID, m.ResourceVersion
+		r.Worker, r.Namespace, r.Name = one.Namespace, m.Namespace, m.Name
+		r.UID, r.ResourceVersion = m.UID, m.ResourceVersion
 	}
 	switch {
 	case r.UID == "":
@@ -191,7 +190,8 @@ func (l *lineReader) setObject(r *report, one clientLine) error {
 			r.Resource = plural.GroupResource().String()
 		}
 	default:
-		return fmt.Errorf("invalid %s without a resource: must have resource, or object with apiVersion and kind", one.Type)
+		return fmt.Errorf("invalid %s without a resource: must have resource, or object with apiVersion and kind",
+			one.Type)
 	}
 	if r.Kind == deleted && (r.ResourceVersion == "" || r.ResourceVersion == l.last[r.UID]) {
 		r.Inferred = true

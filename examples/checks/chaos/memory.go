@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// memoryOf returns the sum of the proportional set sizes of the processes of a group, in bytes, or 0 where there is no /proc. A
-// page that several processes share counts in each of them with its part.
+// memoryOf returns the sum of the proportional set sizes of the processes of a group, in bytes, or 0 where there is no
+// /proc. A page that several processes share counts in each of them with its part.
 func memoryOf(group int) (sum int64) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

@@ -56,13 +56,12 @@ type contentsLine struct {
 
 // recordFile is what one file has of one client.
 type recordFile struct {
-	subject    subject
-	reports    []report
-	timed      bool      // lines have times
-	ended      time.Time // of the last line
-	complete   bool      // END: everything before it is due
-	unreadable int       // lines
-	problem    string    // of the first of those
+	subject  subject
+	reports  []report
+	timed    bool      // lines have times
+	ended    time.Time // of the last line
+	complete bool      // END: everything before it is due
+	counts   programCounts
 }
 
 // recordReader makes a record of lines.
@@ -103,8 +102,8 @@ func (r *recordReader) read(number int, text []byte) error {
 
 // refuse counts a line that can't be read.
 func (r *recordReader) refuse(number int, text []byte, err error) {
-	if r.out.unreadable++; r.out.unreadable == 1 {
-		r.out.problem = fmt.Sprintf("line %d: invalid line %.120q: %v", number, text, err)
+	if r.out.counts.Unreadable++; r.out.counts.Unreadable == 1 {
+		r.out.counts.Problem = fmt.Sprintf("line %d: invalid line %.120q: %v", number, text, err)
 	}
 }
 
@@ -268,7 +267,8 @@ func (r *recordReader) finish() (*recordFile, error) {
 	}
 	says := r.lines.client
 	s := &r.out.subject
-	s.Name, s.Version, s.Ours, s.ByObject = cmp.Or(says.Name, s.Name), says.Version, says.Strict, !says.Strict
+	s.Name, s.Ours, s.ByObject = cmp.Or(says.Name, s.Name), says.Strict, !says.Strict
+	r.out.counts.Version = says.Version
 	if r.rules.ByObject != nil {
 		s.ByObject = *r.rules.ByObject
 	}

@@ -130,9 +130,9 @@ type outObject struct {
 }
 
 // writeRecord writes what a client reported in a run that has waited for it until a time: all of it is due.
-func writeRecord(w io.Writer, s subject, reports []report, until time.Time) error {
+func writeRecord(w io.Writer, s subject, version string, reports []report, until time.Time) error {
 	out := json.NewEncoder(w)
-	errs := []error{out.Encode(introduction(s))}
+	errs := []error{out.Encode(introduction(s, version))}
 	for _, r := range reports {
 		errs = append(errs, out.Encode(reportLine(r)))
 	}
@@ -140,7 +140,7 @@ func writeRecord(w io.Writer, s subject, reports []report, until time.Time) erro
 }
 
 // introduction returns the CLIENT of a subject.
-func introduction(s subject) outLine {
+func introduction(s subject, version string) outLine {
 	r := &fileRules{
 		Namespaces: s.Scope.Namespaces, Coalesces: s.Coalesces, Chained: s.Chained, ByObject: &s.ByObject,
 		Limited: s.Limited,
@@ -149,7 +149,7 @@ func introduction(s subject) outLine {
 		r.LabelSelector = s.Scope.Selects.String()
 	}
 	return outLine{
-		Type: lineClient, Name: s.Name, Version: s.Version, Resources: s.Scope.Resources, Resumes: s.Checkpoint,
+		Type: lineClient, Name: s.Name, Version: version, Resources: s.Scope.Resources, Resumes: s.Checkpoint,
 		Strict: s.Ours, Rules: r,
 	}
 }
@@ -187,7 +187,7 @@ func writeRun(folder string, h *history, faults []fault, watchers []*watcher) er
 	for _, one := range watchers {
 		s := one.subject()
 		err = errors.Join(err, writeNew(folder, s.Name, func(w io.Writer) error {
-			return writeRecord(w, s, one.rec.all(), time.Now())
+			return writeRecord(w, s, one.version(), one.rec.all(), time.Now())
 		}))
 	}
 	return err

@@ -37,6 +37,10 @@ func (s samples) add(other samples) {
 	}
 }
 
+func (d details) times() times {
+	return times{Recovery: d.recoveries.medians(), Synced: d.syncs.medians()}
+}
+
 // recover measures the time back after each fault.
 func (j *judgement) recover() {
 	type moment struct{ committed, reported time.Time }
@@ -50,7 +54,7 @@ func (j *judgement) recover() {
 		}
 	}
 	slices.SortStableFunc(moments, func(a, b moment) int { return a.reported.Compare(b.reported) })
-	written, times := j.view.latest(j.resource), j.verdict.details
+	written, found := j.view.latest(j.resource), j.verdict.details
 	for _, f := range j.faults {
 		i, _ := slices.BinarySearchFunc(moments, f.To, func(m moment, t time.Time) int {
 			return cmp.Or(m.reported.Compare(t), 1) // the first one after t
@@ -59,12 +63,12 @@ func (j *judgement) recover() {
 			i++
 		}
 		if i < len(moments) {
-			times.recoveries[f.Name] = append(times.recoveries[f.Name], moments[i].reported.Sub(f.To))
+			found.recoveries[f.Name] = append(found.recoveries[f.Name], moments[i].reported.Sub(f.To))
 		} else if written.After(f.To) { // never, so it took longer than until the last change
-			times.recoveries[f.Name] = append(times.recoveries[f.Name], written.Sub(f.To))
+			found.recoveries[f.Name] = append(found.recoveries[f.Name], written.Sub(f.To))
 		}
 		if d, inGap := j.untilSynced(f.To); inGap {
-			times.syncs[f.Name] = append(times.syncs[f.Name], d)
+			found.syncs[f.Name] = append(found.syncs[f.Name], d)
 		}
 	}
 }

@@ -54,18 +54,17 @@ func (v *verdict) add(o *verdict) {
 		&v.Folds:             o.Folds,
 		&v.Contents.Compared: o.Contents.Compared, &v.Contents.Wrong: o.Contents.Wrong,
 		&v.Contents.Apart: o.Contents.Apart,
-		&v.RewindsUnseen:  o.RewindsUnseen, &v.Runs: o.Runs, &v.Reports: o.Reports, &v.Unreadable: o.Unreadable,
+		&v.RewindsUnseen:  o.RewindsUnseen, &v.Runs: o.Runs, &v.Reports: o.Reports,
 	} {
 		*to += n
 	}
-	v.MemoryKB = max(v.MemoryKB, o.MemoryKB)
-	v.details.unreadable = cmp.Or(v.details.unreadable, o.details.unreadable)
+	v.Program.add(o.Program)
 	for reason, n := range o.Gaps {
 		v.Gaps[reason] += n
 	}
 	v.details.recoveries.add(o.details.recoveries)
 	v.details.syncs.add(o.details.syncs)
-	v.RecoveryMS, v.SyncedMS = v.details.recoveries.medians(), v.details.syncs.medians()
+	v.Times = v.details.times()
 	v.details.violations = append(v.details.violations, o.details.violations...)
 	v.Contents.violations = append(v.Contents.violations, o.Contents.violations...)
 }
@@ -116,7 +115,7 @@ func (s *summary) print(w io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(s.Faults)) {
 		cells := []any{name, s.Faults[name]}
 		for _, v := range s.Clients {
-			cells = append(cells, milliseconds(v.RecoveryMS, name))
+			cells = append(cells, milliseconds(v.Times.Recovery, name))
 		}
 		row(cells...)
 	}
@@ -130,20 +129,22 @@ func (s *summary) printLeague(row func(...any)) {
 	row("---", "---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
 	for _, v := range s.Clients {
 		memory := ""
-		if v.MemoryKB > 0 {
-			memory = fmt.Sprint((v.MemoryKB + 512) >> 10)
+		if kb := v.Program.MemoryKB; kb > 0 {
+			memory = fmt.Sprint((kb + 512) >> 10)
 		}
-		row(v.Name, v.Version, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Repeats, v.OrderViolations,
-			v.Invented, v.FoldsWrong, milliseconds(v.RecoveryMS, ""), memory)
+		row(v.Name, v.Program.Version, v.DeletionsMissed, v.ChangesMissed, v.ChangesInGaps, v.Repeats,
+			v.OrderViolations, v.Invented, v.FoldsWrong, milliseconds(v.Times.Recovery, ""), memory)
 	}
 }
 
 // printCounts prints what the figures of the league are about.
 func (s *summary) printCounts(row func(...any)) {
-	row("client", "changes", "live", "GAPs", "states compared", "rewinds unseen", "runs", "events", "unreadable lines")
+	row("client", "changes", "live", "GAPs", "states compared", "rewinds unseen", "runs", "events",
+		"unreadable lines")
 	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
 	for _, v := range s.Clients {
-		row(v.Name, v.Changes, v.Live, total(v.Gaps), v.Folds, v.RewindsUnseen, v.Runs, v.Reports, v.Unreadable)
+		row(v.Name, v.Changes, v.Live, total(v.Gaps), v.Folds, v.RewindsUnseen, v.Runs, v.Reports,
+			v.Program.Unreadable)
 	}
 }
 
@@ -186,9 +187,9 @@ func (s *summary) printGaps(row func(...any)) {
 // printUnreadable says what programs wrote that the judge could not read.
 func (s *summary) printUnreadable(w io.Writer) {
 	for _, v := range s.Clients {
-		if v.Unreadable > 0 {
+		if p := v.Program; p.Unreadable > 0 {
 			fmt.Fprintf(w, "\n%s wrote %d lines that the judge can't read. The first: %s\n",
-				v.Name, v.Unreadable, v.details.unreadable)
+				v.Name, p.Unreadable, p.Problem)
 		}
 	}
 }

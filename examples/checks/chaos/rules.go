@@ -11,7 +11,8 @@ func (j *judgement) checkOrder(i int, r report, version int64) {
 	if j.subject.ByObject || j.subject.Coalesces || j.restarts.include(r.At) {
 		key = string(r.UID)
 	}
-	if last, ok := j.order[key]; ok && version <= last && !(j.subject.ByObject && j.repeated[i]) {
+	again := j.subject.ByObject && version == j.order[key] // a repeat, and no more
+	if last, ok := j.order[key]; ok && version <= last && !again {
 		j.violate(&j.verdict.OrderViolations, i, r.UID, "%d came after %d", version, last)
 	}
 	j.order[key] = max(j.order[key], version)
@@ -73,14 +74,13 @@ func (j *judgement) checkRepeats() {
 		}
 		key := repeatKey{identityOf(r), r.Kind, r.ResourceVersion}
 		if j.subject.ByObject {
-			key.kind = "" // a state that is listed again, as ADDED, is a repeat, and not out of order
+			key.kind = "" // a state that is listed again, as ADDED, is a repeat
 		}
 		before, again := seen[key]
 		seen[key] = run
 		if !again {
 			continue
 		}
-		j.repeated[i] = true
 		at, found := upTo[r.Worker]
 		switch {
 		case before == run || j.subject.Chained && len(j.restarts) == 0:
