@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -67,4 +68,154 @@ func everyCount(v *verdict) string {
 		v.Contents.Compared, v.Contents.Wrong, v.Contents.Apart, v.Gaps)
 }
 
-var _ = strings.Cut
+// historyText is a history in which u is created and changed, v created and deleted, and w created: a second between
+// all of them, from 00:00:01 on.
+const historyText = `
+{"type":"ADDED","resource":"pods","namespace":"a","name":"u","uid":"u","resourceVersion":"1","time":"2026-01-01T00:00:01Z"}
+{"type":"ADDED","resource":"pods","namespace":"a","name":"v","uid":"v","resourceVersion":"2","time":"2026-01-01T00:00:02Z"}
+{"type":"MODIFIED","resource":"pods","namespace":"a","name":"u","uid":"u","resourceVersion":"3","time":"2026-01-01T00:00:03Z"}
+{"type":"DELETED","resource":"pods","namespace":"a","name":"v","uid":"v","resourceVersion":"4","time":"2026-01-01T00:00:04Z"}
+{"type":"ADDED","resource":"pods","namespace":"b","name":"w","uid":"w","resourceVersion":"5","time":"2026-01-01T00:00:05Z"}
+{"type":"END"}
+`
+
+// at returns a line of a client, in the notation of the tests, at a second, or without a time if it is negative.
+func at(second int, step string) string {
+	r := parseReport(step)
+	r.Resource = "pods"
+	if r.UID == "w" {
+		r.Namespace = "b"
+	}
+	if second >= 0 {
+		r.At = time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC)
+	}
+	b, err := json.Marshal(reportLine(r))
+	must(err)
+	return string(b) + "\n"
+}
+
+// runCheck runs check and returns what it prints, and its exit status.
+func runCheck(args ...string) (int, string) {
+	var out bytes.Buffer
+	status := check(args, &out, &out)
+	return status, out.String()
+}
+
+// TestCheckOfARecordingThatEnds: what came late is not due, and the output says so.
+func TestCheckOfARecordingThatEnds(t *testing.T) {
+	begin := at(2, "+u@1") + at(2, "+v@2") + at(2, "S@2")
+	alive := func(second int) string {
+		return fmt.Sprintf(`{"type":"ALIVE","time":"2026-01-01T00:00:%02dZ"}`+"\n", second)
+	}
+	untimed := at(-1, "+u@1") + at(-1, "+v@2") + at(-1, "S@2")
+	const strict = `{"type":"CLIENT","strict":true}` + "\n"
+	for _, test := range []struct {
+		why, client string
+		status      int
+		has         string
+	}{
+		{"it ends at the first SYNCED", begin, 0,
+			"client is judged up to version 2. 3 later changes are known that it does not have, and need not"},
+		{"it goes on for less than 10 s after the changes", begin + alive(12), 0, "judged up to version 2. 3 later"},
+		{"it goes on for 10 s after two of three", begin + alive(14), foundSomething,
+			"judged up to version 4. 1 later changes"},
+		{"it goes on for longer", begin + alive(30), foundSomething, "MODIFIED of u at 3 was never reported"},
+		{"the last change may come before others, if only the order of each object is kept", begin + at(6, "+w@5"), 0,
+			"judged up to version 5. 2 later"},
+		{"but not if versions ascend", strict + begin + at(6, "+w@5"), foundSomething, "DELETED of v at 4 was never"},
+		{"END: everything is due", begin + `{"type":"END"}`, foundSomething, "DELETED of v at 4 was never"},
+		{"within a GAP nothing is due", begin + at(6, "G") + alive(15), 0, "judged up to version 2"},
+		{"... and what a list has by then is no lie", begin + at(6, "G") + at(6, "-v@2!") + alive(15), 0,
+			"judged up to version 4. 2 later"},
+		{"without times: nothing after the last version", untimed, 0, "client has no times"},
+		{"without times: up to the last version", untimed + at(-1, "-v@4"), foundSomething, "MODIFIED of u at 3 was"},
+		{"without times: all", untimed + at(-1, "~u@3") + at(-1, "-v@4") + at(-1, "+w@5"), 0, "client has no times"},
+		{"READY says from when on changes are due", at(2, "+u@1") + at(2, "+v@2") + `{"type":"READY"}` + "\n" +
+			alive(30), foundSomething, "DELETED of v at 4"},
+		{"a SYNCED of all resources", at(2, "+u@1") + at(2, "+v@2") +
+			`{"type":"SYNCED","resourceVersion":"2"}` + "\n" + alive(30), foundSomething, "DELETED of v at 4"},
+	} {
+		status, out := runCheck(writeText(t, "client.jsonl", test.client), "-history", writeText(t, "history.jsonl", historyText))
+		if status != test.status || !strings.Contains(out, test.has) {
+			t.Errorf("%s: status %d, want %d with %q:\n%s", test.why, status, test.status, test.has, out)
+		}
+	}
+}
+
+// TestCheckRefuses: what can't be judged is refused by the line, and what can't be read is counted.
+func TestCheckRefuses(t *testing.T) {
+	good := at(2, "+u@1") + at(2, "+v@2") + at(2, "S@2")
+	header := func(more string) string {
+		return `{"type":"RUN","time":"2026-01-01T00:00:01Z","run":{"format":1,` + more + `}}` + "\n"
+	}
+	for _, test := range []struct {
+		why, client string
+		status      int
+		has         string
+	}{
+		{"nothing of ours", "hello\n{}\n", cannotJudge, "no line is of a recording: must have lines of docs/judge.md"},
+		{"an empty file", "", cannotJudge, "no line is of a recording"},
+		{"no SYNCED", at(2, "+u@1"), cannotJudge, "no SYNCED says from when on changes are due"},
+		{"a version that is no number", good + at(3, "~u@x7"), cannotJudge, `line 4: invalid resourceVersion "x7"`},
+		{"a version beyond int64", good + at(3, "~u@9223372036854775808"), cannotJudge,
+			`line 4: invalid resourceVersion "9223372036854775808": must be a number below 2^63`},
+		{"a negative version", at(2, "S@-5"), cannotJudge, `line 1: invalid resourceVersion "-5"`},
+		{"a GAP from such a version", good + `{"type":"GAP","resource":"pods","gap":{"from":"1e3"}}`, cannotJudge,
+			`line 4: invalid resourceVersion "1e3"`},
+		{"no version", good + at(3, "~u"), cannotJudge, "line 4: MODIFIED without a resourceVersion"},
+		{"broken lines are counted", good + "{\n[1]\n\"\\u0000\n" + `{"type":"ADDED","resource":"pods"}` + "\n", 0,
+			"client wrote 4 lines that the judge can't read. The first: line 4: invalid line"},
+		{"a type that is no text", good + `{"type":7}`, 0, "wrote 1 lines"},
+		{"a broken time", good + `{"type":"GAP","resource":"pods","time":"noon"}` + "\n", 0, "invalid time"},
+		{"a last line that is cut off", good + `{"type":"GA`, 0, "| client "},
+		{"a line of more than 16 MiB", good + `{"type":"` + strings.Repeat("x", maxLine) + "\"}\n", 0,
+			"it has more than 16 MiB, the limit"},
+		{"what others write is ignored", good + `{"type":"BOOKMARK","object":{}}` + "\n{}\n", 0, "| client "},
+		{"a recording without a snapshot", header(`"start":"later"`) + good, cannotJudge, "line 1: it was recorded without"},
+		{"a recording of fields", header(`"start":"snapshot","selection":{"fieldSelector":"a=b"}`) + good, cannotJudge,
+			"--field-selector"},
+		{"a recording of one object", header(`"start":"snapshot","selection":{"types":["pod","web-0"]}`) + good,
+			cannotJudge, "names of objects"},
+		{"a recording of two selections", header(`"start":"snapshot"`) + good +
+			header(`"start":"snapshot","selection":{"namespaces":["a"]}`), cannotJudge, "line 5: its runs select"},
+		{"damaged gzip", "\x1f\x8bxyz", cannotJudge, "gzip"},
+	} {
+		status, out := runCheck("-history", writeText(t, "history.jsonl", historyText), writeText(t, "client.jsonl", test.client))
+		if status != test.status || !strings.Contains(out, test.has) {
+			t.Errorf("%s: status %d, want %d with %q:\n%.2000s", test.why, status, test.status, test.has, out)
+		}
+	}
+}
+
+// TestCheckRefusesArguments: a history must be whole, and the arguments must be complete.
+func TestCheckRefusesArguments(t *testing.T) {
+	client := writeText(t, "client.jsonl", at(2, "+u@1")+at(2, "S@2"))
+	untimed := writeText(t, "client.jsonl", at(-1, "+u@1")+at(-1, "S@2"))
+	history := func(more string) string { return writeText(t, "history.jsonl", historyText+more) }
+	const restored = `{"type":"RESTORED","resourceVersion":"2","time":"2026-01-01T00:00:06Z"}` + "\n"
+	for _, test := range []struct {
+		why  string
+		args []string
+		has  string
+	}{
+		{"no history", []string{client}, "must be FILE, and -history HISTORY or -beside OTHER"},
+		{"no file", []string{"-history", history("")}, "must be FILE"},
+		{"both", []string{client, "-history", client, "-beside", client}, "must be FILE"},
+		{"a flag that is none", []string{client, "-x"}, "flag provided but not defined"},
+		{"a broken history", []string{client, "-history", history("{\n")}, "line 8: invalid line"},
+		{"a history that is none", []string{client, "-history", client}, "lines can't be read, and it must be complete"},
+		{"no such file", []string{client, "-history", client + "x"}, "no such file"},
+		{"a restore, and no times", []string{untimed, "-history", history(restored)}, "must have them"},
+		{"a restore without a time", []string{client, "-history", history(`{"type":"RESTORED","resourceVersion":"2"}`)},
+			"a RESTORED must have a time"},
+		{"a resource that the history does not have", []string{
+			writeText(t, "client.jsonl", strings.ReplaceAll(at(2, "+u@1")+at(2, "S@2"), "pods", "nodes")),
+			"-history", history(`{"type":"END","resourceVersion":"5"}`),
+		}, "has nothing of nodes"},
+		{"a negative time", []string{client, "-history", history(""), "-late", "-1s"}, "invalid -late"},
+	} {
+		if status, out := runCheck(test.args...); status != cannotJudge || !strings.Contains(out, test.has) {
+			t.Errorf("%s: status %d, want %d with %q:\n%s", test.why, status, cannotJudge, test.has, out)
+		}
+	}
+}

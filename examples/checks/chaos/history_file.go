@@ -151,11 +151,11 @@ func (r *historyReader) take(one historyLine) error {
 
 // finish returns the history of all lines.
 func (r *historyReader) finish() (*history, error) {
-	switch {
-	case len(r.changes) == 0:
-		return nil, errors.New("it has no change: must be what chaos history writes, or history.jsonl of -record")
-	case r.unreadable > 0:
+	if r.unreadable > 0 {
 		return nil, fmt.Errorf("%d lines can't be read, and it must be complete: %s", r.unreadable, r.problem)
+	}
+	if len(r.changes) == 0 {
+		return nil, errors.New("it has no change: must be what chaos history writes, or history.jsonl of -record")
 	}
 	return newHistory(r.changes, slices.Clip(r.epochs)), nil
 }

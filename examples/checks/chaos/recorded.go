@@ -213,7 +213,8 @@ func checkVersions(one clientLine) error {
 				"recordings of such a server can't be judged", v)
 		}
 	}
-	if version == "" && (one.Type == string(added) || one.Type == string(modified)) {
+	named := one.UID != "" || one.Object != nil && one.Object.Metadata.UID != ""
+	if named && version == "" && (one.Type == string(added) || one.Type == string(modified)) {
 		return refuse("%s without a resourceVersion: recordings of a server without versions can't be judged", one.Type)
 	}
 	return nil

@@ -28,7 +28,7 @@ func linesOf(path string, read func(int, []byte) error, refused func(int, []byte
 	if begin, _ := in.Peek(2); bytes.Equal(begin, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", path, err)
+			return fmt.Errorf("read %s: damaged gzip: %w", path, err)
 		}
 		in = bufio.NewReaderSize(z, 256<<10)
 	}
