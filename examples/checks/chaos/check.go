@@ -266,6 +266,7 @@ func checkBeside(path, other string, late time.Duration) (*finding, error) {
 		r.subject.Scope.Selects = nil // a change is in the selector if it was reported
 		f.judge(r, truth, nil, late)
 	}
+	compare(f.summary.Clients)
 	f.note("Neither is the truth. What one has and the other lacks is found, and what both lack is not.")
 	return f, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,8 +65,24 @@ func checkFiles(t *testing.T, s subject, h *history, reports []report, want *ver
 // everyCount returns all that a verdict counts.
 func everyCount(v *verdict) string {
 	return fmt.Sprintf("%+v of %d, %d in %d runs, contents %d %d %d, GAPs %v",
-		countsOf(v), v.Changes, v.Reports, v.Runs,
+		countsOf(v), v.Changes, v.Wrote.Events, v.Wrote.Runs,
 		v.Contents.Compared, v.Contents.Wrong, v.Contents.Apart, v.Gaps)
+}
+
+// checkRecorded checks that the files of a run are judged as its clients were.
+func checkRecorded(t *testing.T, folder string, clients []*verdict) {
+	t.Helper()
+	for _, want := range clients {
+		path := filepath.Join(folder, url.PathEscape(want.Name)+".jsonl")
+		got, err := checkHistory(path, filepath.Join(folder, "history.jsonl"), 10*time.Second)
+		if err != nil {
+			t.Errorf("check the recording of %s: %v", want.Name, err)
+			continue
+		}
+		if diff := cmp.Diff(everyCount(want), everyCount(got.summary.Clients[0])); diff != "" {
+			t.Errorf("check the recording of %s (-run +check):\n%s", want.Name, diff)
+		}
+	}
 }
 
 // historyText is a history in which u is created and changed, v created and deleted, and w created: a second between

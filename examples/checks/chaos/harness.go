@@ -113,6 +113,7 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 		out.verdicts = append(out.verdicts, v)
 		out.errors[v.Name] = one.rec.errors
 	}
+	compare(out.verdicts)
 	if o.record != "" {
 		if err := writeRun(o.record, h, faults, watchers); err != nil {
 			return nil, fmt.Errorf("record the run: %w", err)

@@ -40,8 +40,9 @@ type verdict struct {
 	FoldsWrong      int    `json:"folds_wrong"` // SYNCED, or the end, where its reports do not lead to the truth
 	Folds           int    `json:"folds"`
 	RewindsUnseen   int    `json:"rewinds_unseen"` // etcd was restored, and had caught up before the client looked
-	Runs            int    `json:"runs"`
-	Reports         int    `json:"reports"`
+	Wrote           wrote  `json:"wrote"`
+	// SeenByOthers counts the changes that this client did not report, due or not, and another one did.
+	SeenByOthers int `json:"seen_by_others"`
 	// Program is about a client in processes of its own.
 	Program programCounts `json:"program,omitzero"`
 	// Contents is about what a cache contains.
@@ -59,10 +60,17 @@ type times struct {
 	Synced   map[string]int64 `json:"synced_ms"`   // the same until SYNCED, of those that were in a gap
 }
 
+// wrote is how much a client reported.
+type wrote struct {
+	Runs   int `json:"runs"`
+	Events int `json:"events"`
+}
+
 // details are what Times has the medians of, and the first violations.
 type details struct {
 	recoveries, syncs samples
 	violations        []violation
+	reported          map[identity]bool // whether a change was
 }
 
 func (v *verdict) broken() int {
@@ -72,13 +80,13 @@ func (v *verdict) broken() int {
 // judge compares what a client reported with the truth.
 func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 	v := &verdict{Name: s.Name, Ours: s.Ours, Gaps: map[string]int{},
-		details: details{recoveries: samples{}, syncs: samples{}}}
+		details: details{recoveries: samples{}, syncs: samples{}, reported: map[identity]bool{}}}
 	view := h.view(s.Scope)
 	byResource := map[string][]report{}
 	for _, r := range reports {
-		v.Runs = max(v.Runs, r.Run)
+		v.Wrote.Runs = max(v.Wrote.Runs, r.Run)
 		if r.Kind != committed && r.Kind != contents {
-			v.Reports++
+			v.Wrote.Events++
 		}
 		byResource[r.Resource] = append(byResource[r.Resource], r)
 	}
@@ -102,6 +110,25 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 	}
 	v.Times = v.details.times()
 	return v
+}
+
+// compare counts, for each client of one seed, what it did not report and another one did.
+func compare(verdicts []*verdict) {
+	by := map[identity]int{} // clients that reported a change
+	for _, v := range verdicts {
+		for id, reported := range v.details.reported {
+			if reported {
+				by[id]++
+			}
+		}
+	}
+	for _, v := range verdicts {
+		for id, reported := range v.details.reported {
+			if !reported && by[id] > 0 {
+				v.SeenByOthers++
+			}
+		}
+	}
 }
 
 // judgement is the judge's work on one resource of one client.

@@ -244,6 +244,33 @@ func texts(v *verdict) string {
 	return b.String()
 }
 
+// TestSeenByOthers: a change that a GAP excuses is a loss all the same, if another client has reported it.
+func TestSeenByOthers(t *testing.T) {
+	h := parseTruth("+u@1, ~u@2, ~u@3, ~u@4, -u@5")
+	var got []int
+	verdicts := []*verdict{}
+	for _, reports := range []string{
+		"+u@1, S@1, ~u@2, ~u@3, ~u@4, -u@5",
+		"+u@1, S@1, G, ~u@4!, S@4, -u@5", // 2 and 3 are missing
+		"+u@1, S@1, ~u@3, -u@4!",         // 2 and 4 are missing; the deletion is inferred
+		"+u@1, ~u@2, ~u@3, S@3, -u@5",    // 4 is missing
+	} {
+		verdicts = append(verdicts, judge(subject{Name: "test"}, h, parseReports(reports), nil))
+	}
+	alone := verdicts[1:2]
+	compare(alone)
+	if alone[0].SeenByOthers != 0 {
+		t.Error("there are no others")
+	}
+	compare(verdicts)
+	for _, v := range verdicts {
+		got = append(got, v.SeenByOthers)
+	}
+	if diff := cmp.Diff([]int{0, 2, 2, 1}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestTimeBackIsMeasuredFromTheEndOfAFault checks that only changes after the end of a fault count, and that the time
 // until SYNCED counts if a gap was open.
 func TestTimeBackIsMeasuredFromTheEndOfAFault(t *testing.T) {

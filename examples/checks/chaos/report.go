@@ -54,7 +54,8 @@ func (v *verdict) add(o *verdict) {
 		&v.Folds:             o.Folds,
 		&v.Contents.Compared: o.Contents.Compared, &v.Contents.Wrong: o.Contents.Wrong,
 		&v.Contents.Apart: o.Contents.Apart,
-		&v.RewindsUnseen:  o.RewindsUnseen, &v.Runs: o.Runs, &v.Reports: o.Reports,
+		&v.RewindsUnseen:  o.RewindsUnseen, &v.Wrote.Runs: o.Wrote.Runs, &v.Wrote.Events: o.Wrote.Events,
+		&v.SeenByOthers: o.SeenByOthers,
 	} {
 		*to += n
 	}
@@ -139,12 +140,12 @@ func (s *summary) printLeague(row func(...any)) {
 
 // printCounts prints what the figures of the league are about.
 func (s *summary) printCounts(row func(...any)) {
-	row("client", "changes", "live", "GAPs", "states compared", "rewinds unseen", "runs", "events",
-		"unreadable lines")
-	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
+	row("client", "changes", "live", "GAPs", "seen by others only", "states compared", "rewinds unseen", "runs",
+		"events", "unreadable lines")
+	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
 	for _, v := range s.Clients {
-		row(v.Name, v.Changes, v.Live, total(v.Gaps), v.Folds, v.RewindsUnseen, v.Runs, v.Reports,
-			v.Program.Unreadable)
+		row(v.Name, v.Changes, v.Live, total(v.Gaps), v.SeenByOthers, v.Folds, v.RewindsUnseen, v.Wrote.Runs,
+			v.Wrote.Events, v.Program.Unreadable)
 	}
 }
 

@@ -122,7 +122,9 @@ func (j *judgement) checkDue() {
 			if c.first < 0 || f.Epoch < c.firstEpoch || f.Epoch == c.firstEpoch && f.Revision <= c.first {
 				continue
 			}
-			if j.verdict.Changes++; !counted[key{k, f.identity()}] && !j.wasReported(f) {
+			reported := j.wasReported(f)
+			j.verdict.details.reported[f.identity()] = reported
+			if j.verdict.Changes++; !counted[key{k, f.identity()}] && !reported {
 				j.verdict.ChangesInGaps++
 			}
 		}

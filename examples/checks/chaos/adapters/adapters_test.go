@@ -72,8 +72,8 @@ func TestAdapters(t *testing.T) {
 			"SYNCED@", []string{"MODIFIED 2@5"},
 		},
 		{
-			"and its loop here", "controller-runtime-compact", "controller-runtime's cache, compact, controller-runtime v",
-			"SYNCED@", []string{"MODIFIED 2@5"},
+			"and its loop here", "controller-runtime-compact",
+			"controller-runtime's cache, compact, controller-runtime v", "SYNCED@", []string{"MODIFIED 2@5"},
 		},
 		{
 			"our informer compares by uid, and hands over the last state", "informer-door",
