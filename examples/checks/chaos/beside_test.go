@@ -38,7 +38,8 @@ func TestBeside(t *testing.T) {
 		{"one lacks a deletion", plain, "+u@1, +v@2, S@2, ~u@3, +w@5, ~u@6",
 			[2]counts{{Live: 4}, {Live: 3, Changes: 1, Deletions: 1, Folds: 1}}},
 		{"one is in a GAP", plain, "+u@1, +v@2, S@2, G, -v@2!, +w@5!, ~u@6!, S@6", [2]counts{{Live: 4}, {InGaps: 1}}},
-		{"both have found out the deletion, in GAPs of different versions", "+u@1, +v@2, S@2, G, -v@2!, ~u@6!, S@6, ~u@9",
+		{"both have found out the deletion, in GAPs of different versions",
+			"+u@1, +v@2, S@2, G, -v@2!, ~u@6!, S@6, ~u@9",
 			"+u@1, +v@2, S@2, ~u@3, G, -v@2!, S@5, ~u@6, ~u@9",
 			[2]counts{{Live: 1, InGaps: 1}, {Live: 3}}},
 		{"one has found out the deletion, and the other lacks it", "+u@1, +v@2, S@2, G, -v@2!, S@5, ~u@6",
@@ -48,13 +49,15 @@ func TestBeside(t *testing.T) {
 		{"an object that is there later was not deleted", "+u@1, +v@2, S@2, G, -v@2!, S@4, ~u@6",
 			"+u@1, +v@2, S@2, ~v@5, ~u@6",
 			[2]counts{{Live: 1, Changes: 1, Invented: 1, Folds: 2}, {Live: 2}}},
-		{"one begins later: what it can't know is no fault", "+u@1, +v@2, S@2, ~u@3, -v@4, +w@5, ~u@6", "+u@3, +w@5, S@5, ~u@6",
+		{"one begins later: what it can't know is no fault",
+			"+u@1, +v@2, S@2, ~u@3, -v@4, +w@5, ~u@6", "+u@3, +w@5, S@5, ~u@6",
 			[2]counts{{Live: 4}, {Live: 1}}},
 		{"one begins later, and shows what the other lacks", "+u@1, +v@2, S@2, -v@4, ~u@6", "+u@3, +w@5, S@5, ~u@6",
 			[2]counts{{Live: 2, Changes: 2, Folds: 1}, {Live: 1}}},
 		{"what the first list of one lacks is gone", "+u@1, +v@2, S@2, ~u@3, +w@5, ~u@6", "+u@3, +w@5, S@5, ~u@6",
 			[2]counts{{Live: 3, Changes: 1, Deletions: 1, Folds: 1}, {Live: 1}}},
-		{"what the first list of one lacks is there later, so the list is wrong", "+u@1, +v@2, S@2, ~u@3, ~v@7", "+u@3, S@5, ~v@7",
+		{"what the first list of one lacks is there later, so the list is wrong",
+			"+u@1, +v@2, S@2, ~u@3, ~v@7", "+u@3, S@5, ~v@7",
 			[2]counts{{Live: 2}, {Live: 1, Folds: 1}}},
 		{"a first list without a version", plain, "+u@3, S, +w@5, ~u@6", [2]counts{{Live: 4}, {Live: 2}}},
 	} {
@@ -117,8 +120,8 @@ func randomHistory(r *rand.Rand) (h *history, reports []report, watch int) {
 
 func reportOfChange(c change) report {
 	return report{
-		At: c.At.Add(time.Millisecond), Run: 1, Kind: c.Kind, Resource: c.Resource, Namespace: c.Namespace, Name: c.Name,
-		UID: c.UID, ResourceVersion: fmt.Sprint(c.Revision), Acked: true,
+		At: c.At.Add(time.Millisecond), Run: 1, Kind: c.Kind, Resource: c.Resource, Namespace: c.Namespace,
+		Name: c.Name, UID: c.UID, ResourceVersion: fmt.Sprint(c.Revision), Acked: true,
 	}
 }
 
@@ -148,7 +151,9 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range []*verdict{alone.summary.Clients[0], beside.summary.Clients[0]} {
-			got := counts{Changes: v.ChangesMissed, Deletions: v.DeletionsMissed, Invented: v.Invented, Repeats: v.Repeats}
+			got := counts{
+				Changes: v.ChangesMissed, Deletions: v.DeletionsMissed, Invented: v.Invented, Repeats: v.Repeats,
+			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("seed %d: what is missing (-left out +found):\n%s%s", seed, diff, texts(v))
 			}

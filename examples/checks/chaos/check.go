@@ -93,7 +93,9 @@ func (f *finding) note(format string, args ...any) {
 }
 
 func (f *finding) broken() bool {
-	return slices.ContainsFunc(f.summary.Clients, func(v *verdict) bool { return v.broken() > 0 || v.Contents.Wrong > 0 })
+	return slices.ContainsFunc(f.summary.Clients, func(v *verdict) bool {
+		return v.broken() > 0 || v.Contents.Wrong > 0
+	})
 }
 
 func (f *finding) print(w io.Writer) {
@@ -119,12 +121,15 @@ func (f *finding) print(w io.Writer) {
 
 // judge judges a record by a history.
 func (f *finding) judge(r *recordFile, h *history, faults []fault, late time.Duration) {
-	s := r.subject
-	s.Denied = deniedBy(s, faults)
 	if r.complete {
 		late = 0
 	}
+	if !r.timed {
+		faults = nil
+	}
 	kept, reports, cut := r.due(h, late)
+	s := r.subject
+	s.Denied = deniedBy(s, faults)
 	v := judge(s, kept, reports, faults)
 	v.Program = r.counts
 	f.summary.Clients = append(f.summary.Clients, v)

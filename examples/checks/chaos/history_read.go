@@ -22,8 +22,8 @@ import (
 	"go.uber.org/zap"
 )
 
-const historyHelp = `chaos history writes what happens in an etcd to its standard output, as it happens, for chaos check.
-It begins with the oldest revision that is not compacted, and ends with Ctrl-C or after -for.
+const historyHelp = `chaos history writes what happens in an etcd to its standard output, as it happens, for chaos
+check. It begins with the oldest revision that is not compacted, and ends with Ctrl-C or after -for.
 
 	chaos history -etcd https://127.0.0.1:2379 -ca ca.crt -cert client.crt -key client.key > history.jsonl
 
@@ -253,8 +253,8 @@ func (r *etcdReader) follow(ctx context.Context) error {
 		case <-poll.C:
 			now, err := r.get(watchCtx, r.options.prefix, clientv3.WithCountOnly())
 			if err == nil && now.Header.Revision < r.seen {
-				return fmt.Errorf("etcd's revision went back from %d to %d: it was restored from a copy, and the history "+
-					"ends there", r.seen, now.Header.Revision)
+				return fmt.Errorf("etcd's revision went back from %d to %d: it was restored from a copy, and the "+
+					"history ends there", r.seen, now.Header.Revision)
 			}
 		case <-done:
 			done, end = nil, time.After(etcdAnswer)

@@ -57,8 +57,8 @@ func decodeStored(value []byte) (*stored, error) {
 	return &stored{o.GroupVersionKind(), o.Namespace, o.Name, o.UID, o.Labels}, nil
 }
 
-// resourceAt returns the resource of an object at a key. Keys of custom resources have it: …/GROUP/RESOURCE/…. Else it
-// is guessed from the kind.
+// resourceAt returns the resource of an object at a key. Keys of custom resources have it (/GROUP/RESOURCE/); that of
+// others is guessed from the kind.
 func resourceAt(key string, kind schema.GroupVersionKind) string {
 	parts := strings.Split(key, "/")
 	for i, part := range parts {

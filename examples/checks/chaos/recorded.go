@@ -234,8 +234,8 @@ func (r *recordReader) beginRun(one fileLine, at time.Time) error {
 	s := h.Selection
 	switch first := r.header == nil; {
 	case h.Start == recorded.Later:
-		return refuse("it was recorded without a snapshot (--watch-only, --resource-version): nothing is known of what " +
-			"existed, so it can't be judged")
+		return refuse("it was recorded without a snapshot (--watch-only, --resource-version): nothing is known of " +
+			"what existed, so it can't be judged")
 	case s.FieldSelector != "":
 		return refuse("it was recorded with --field-selector: nothing is known of the fields, so it can't be judged")
 	case selectsNames(s.Types):

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -20,11 +22,15 @@ type cutOff struct {
 //  2. or if it was committed more than late before the time of the last line
 //  3. or if the record has covered its version: with a SYNCED or, if its versions ascend, a later one.
 //
-// After a GAP that no SYNCED follows, nothing is due. A restore of etcd that came less than late before the last line
-// ends the record.
+// After a GAP that no SYNCED follows, nothing is due, and nor is a change whose report a later one may have replaced. A
+// restore of etcd that came less than late before the last line ends the record. What a cache contains is judged only if
+// there is an END.
 func (r *recordFile) due(h *history, late time.Duration) (*history, []report, cutOff) {
 	out := cutOff{at: r.ended}
 	reports, epochs := r.reports, h.epochs
+	if !r.complete { // of which version a cache is can't be known without all changes
+		reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.Kind == contents })
+	}
 	deadline := r.ended.Add(-late)
 	if r.timed && !r.complete {
 		for e := 1; e < len(epochs); e++ {
@@ -35,22 +41,28 @@ func (r *recordFile) due(h *history, late time.Duration) (*history, []report, cu
 		reports = withoutLate(reports, deadline)
 	}
 	d := dues{
-		record: r, late: late, reports: reports, newest: epochs[len(epochs)-1], ends: map[cell]*cellEnd{},
-		epoch: len(epochs) - 1, reported: map[identity]bool{}, gone: map[types.UID]bool{},
+		record: r, late: late, lines: reports, newest: epochs[len(epochs)-1], ends: map[cell]*cellEnd{},
+		epoch: len(epochs) - 1, reported: map[identity]bool{}, gone: map[types.UID]int64{},
 	}
 	d.note()
 	kept := &history{epochs: epochs, slack: h.slack}
-	for _, c := range h.changes {
+	replaced := map[types.UID]bool{} // objects of which no later change was reported, and one is not due
+	for _, c := range slices.Backward(h.changes) {
+		if d.reports(c) {
+			replaced[c.UID] = false
+		}
 		switch {
-		case r.complete, c.Epoch < d.epoch, c.Epoch == d.epoch && d.has(c):
+		case r.complete, c.Epoch < d.epoch, c.Epoch == d.epoch && d.has(c) && !replaced[c.UID]:
 			kept.changes = append(kept.changes, c)
-			if c.Epoch == len(epochs)-1 && r.subject.Scope.has(c) {
+			if c.Epoch == d.epoch && r.subject.Scope.has(c) {
 				out.to = max(out.to, c.Revision)
 			}
 		case r.subject.Scope.has(c):
+			replaced[c.UID] = r.subject.Coalesces
 			out.later++
 		}
 	}
+	slices.Reverse(kept.changes)
 	return kept, reports, out
 }
 
@@ -77,12 +89,12 @@ func withoutLate(reports []report, deadline time.Time) (kept []report) {
 type dues struct {
 	record   *recordFile
 	late     time.Duration
-	reports  []report
+	lines    []report
 	newest   epoch
 	epoch    int
 	ends     map[cell]*cellEnd
 	reported map[identity]bool
-	gone     map[types.UID]bool // inferred deletions
+	gone     map[types.UID]int64 // before which version an inferred deletion was
 }
 
 // cellEnd is how a record ends about a cell.
@@ -93,20 +105,28 @@ type cellEnd struct {
 }
 
 func (d *dues) note() {
-	for _, r := range d.reports {
+	for _, r := range d.lines {
 		if r.UID == "" {
 			continue
 		}
 		d.reported[identityOf(r)] = true
 		if r.Kind == deleted && (r.Inferred || r.ResourceVersion == "") {
-			d.gone[r.UID] = true
+			d.gone[r.UID] = math.MaxInt64
+		} else if d.gone[r.UID] == math.MaxInt64 { // it has entered the selector again
+			d.gone[r.UID] = revision(r.ResourceVersion)
 		}
 	}
 }
 
-func (d *dues) has(c change) bool {
+// reports reports whether a change is in the record.
+func (d *dues) reports(c change) bool {
 	gone := c.Kind == deleted
-	if d.reported[identity{c.UID, c.Revision, gone}] || gone && d.gone[c.UID] {
+	return d.reported[identity{c.UID, c.Revision, gone}] || gone && c.Revision < d.gone[c.UID] ||
+		d.record.subject.Scope.Selects != nil && d.reported[identity{c.UID, c.Revision, true}] // it left the selector
+}
+
+func (d *dues) has(c change) bool {
+	if d.reports(c) {
 		return true
 	}
 	k := cell{c.Resource, c.Namespace}
@@ -114,9 +134,6 @@ func (d *dues) has(c change) bool {
 	if e == nil {
 		e = d.end(k)
 		d.ends[k] = e
-	}
-	if d.record.subject.Scope.Selects != nil && d.reported[identity{c.UID, c.Revision, true}] {
-		return true // it left the selector
 	}
 	if !e.begun {
 		return false
@@ -135,8 +152,8 @@ func (d *dues) has(c change) bool {
 func (d *dues) end(k cell) *cellEnd {
 	e := &cellEnd{}
 	s := d.record.subject
-	ascends := s.Ours && !s.ByObject && !s.Coalesces || !d.record.timed
-	for _, r := range d.reports {
+	ascends := !s.Coalesces && (s.Ours && !s.ByObject || !d.record.timed)
+	for _, r := range d.lines {
 		if r.Resource != k.resource || r.Worker != "" && r.Worker != k.namespace {
 			continue
 		}

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -193,9 +193,14 @@ func writeRun(folder string, h *history, faults []fault, watchers []*watcher) er
 	return err
 }
 
+// fileOf returns the name of the file of a client.
+func fileOf(name string) string { return notInFiles.ReplaceAllString(name, "-") + ".jsonl" }
+
+var notInFiles = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
 // writeNew writes a file that must not exist.
 func writeNew(folder, name string, write func(io.Writer) error) error {
-	path := filepath.Join(folder, url.PathEscape(name)+".jsonl")
+	path := filepath.Join(folder, fileOf(name))
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
