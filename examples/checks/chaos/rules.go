@@ -53,8 +53,13 @@ type repeatKey struct {
 func (j *judgement) checkRepeats() {
 	seen := j.seen
 	upTo := map[string]int64{} // committed, by worker
-	run := 0
+	run, epoch := 0, 0
 	for i, r := range j.reports {
+		if now := j.view.history.newest(r.At); now != epoch {
+			if epoch = now; !j.subject.Ours { // the states that etcd was restored to come again, and no GAP says so
+				clear(seen)
+			}
+		}
 		if r.Run != run {
 			run = r.Run
 			if !j.subject.Checkpoint && !j.subject.Chained {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,53 +47,54 @@ func TestAdapters(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "gvrwatch-tool"), script, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	const deleted, again = "DELETED 1@3 inferred", "ADDED 2@5"
-	gapped := []string{"GAP", deleted, again + " inferred", "SYNCED@5"}
+	const deleted, again, other = "DELETED door 1@4 inferred", "ADDED door 2@6", "ADDED wall 1@3"
+	replaced := []string{"MODIFIED door 2@6"}
+	gapped := []string{"GAP", deleted, again + " inferred", "SYNCED@6"}
 	tests := []struct {
 		why, program, client string
 		synced               string
 		missed               []string
 	}{
-		{"a loop that lists", "list-watch-loop", "list-watch loop, client-go v", "SYNCED@2", []string{again}},
-		{"a loop that lists", "RetryWatcher", "RetryWatcher, client-go v", "SYNCED@2", []string{again}},
+		{"a loop that lists", "list-watch-loop", "list-watch loop, client-go v", "SYNCED@3", []string{again, other}},
+		{"a loop that lists", "RetryWatcher", "RetryWatcher, client-go v", "SYNCED@3", []string{again, other}},
 		{
-			"a loop that compares", "list-diff-watch-loop", "list-diff-watch loop, client-go v", "SYNCED@2",
+			"a loop that compares", "list-diff-watch-loop", "list-diff-watch loop, client-go v", "SYNCED@3",
 			[]string{deleted, again},
 		},
 		{
 			"client-go compares by name", "dynamicinformer", "dynamicinformer, client-go v", "SYNCED@",
-			[]string{"MODIFIED 2@5"},
+			replaced,
 		},
 		{
 			"client-go compares by name", "metadatainformer", "metadatainformer, client-go v", "SYNCED@",
-			[]string{"MODIFIED 2@5"},
+			replaced,
 		},
 		{
 			"so does its informer here", "controller-runtime", "controller-runtime's cache, controller-runtime v",
-			"SYNCED@", []string{"MODIFIED 2@5"},
+			"SYNCED@", replaced,
 		},
 		{
 			"and its loop here", "controller-runtime-compact",
-			"controller-runtime's cache, compact, controller-runtime v", "SYNCED@", []string{"MODIFIED 2@5"},
+			"controller-runtime's cache, compact, controller-runtime v", "SYNCED@", replaced,
 		},
 		{
 			"our informer compares by uid, and hands over the last state", "informer-door",
-			"informer-door, gvrwatch (devel)", "SYNCED@", []string{"DELETED 1@3", again},
+			"informer-door, gvrwatch (devel)", "SYNCED@", []string{"DELETED door 1@4", again},
 		},
 		{
-			"a Stream says GAP", "gvrwatch-stream", "strict gvrwatch, stream, gvrwatch (devel)", "SYNCED@2", gapped,
+			"a Stream says GAP", "gvrwatch-stream", "strict gvrwatch, stream, gvrwatch (devel)", "SYNCED@3", gapped,
 		},
 		{
 			"so does the tool, which has a checkpoint", "gvrwatch-tool", "strict resuming gvrwatch, tool, gvrwatch ",
-			"SYNCED@2", gapped,
+			"SYNCED@3", gapped,
 		},
 	}
 	checkFiles(t, len(tests))
 	for _, c := range tests {
 		t.Run(c.program, func(t *testing.T) {
 			t.Parallel()
-			want := append([]string{"ADDED 1@2", c.synced, "MODIFIED 1@3"}, c.missed...)
-			want = append(want, "DELETED 2@6")
+			want := append([]string{"ADDED door 1@2", other, c.synced, "MODIFIED door 1@4"}, c.missed...)
+			want = append(want, "DELETED door 2@7")
 			client, got := watchWidget(t, filepath.Join(dir, c.program), len(want))
 			if !strings.HasPrefix(client, c.client) {
 				t.Errorf("the client is %q, want %q", client, c.client)
@@ -128,14 +130,15 @@ func checkFiles(t *testing.T, count int) {
 	}
 }
 
-// watchWidget runs a program until it has written so many lines about one object, which is changed, deleted and created
-// again while all requests fail, and deleted before the last line. It returns the claims, name and version of the
-// client, and the lines, with a number for each uid. Errors are none of them.
+// watchWidget runs a program until it has written so many lines about two objects. The wall stays as it is. The door is
+// changed, deleted and created again while all requests fail, and deleted before the last line. It returns the claims,
+// name and version of the client, and the lines, with a number for each uid of a name. Errors are none of them.
 func watchWidget(t *testing.T, program string, count int) (client string, lines []string) {
 	srv := streamtest.NewServer(widgets)
 	t.Cleanup(srv.Close)
 	put := func(size int) { srv.Put(widgets, "shop", "door", fmt.Sprintf("spec.size=%d", size)) }
 	put(1)
+	srv.Put(widgets, "shop", "wall")
 	network := httptest.NewUnstartedServer(srv)
 	network.EnableHTTP2 = true
 	network.StartTLS()
@@ -152,7 +155,7 @@ func watchWidget(t *testing.T, program string, count int) (client string, lines 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	uids := map[string]int{}
+	uids := map[string][]string{}
 	for scanner := bufio.NewScanner(out); len(lines) < count && scanner.Scan(); {
 		var l line
 		if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
@@ -170,12 +173,14 @@ func watchWidget(t *testing.T, program string, count int) (client string, lines 
 		switch {
 		case len(lines) == count-1:
 			_, err = srv.Delete(widgets, "shop", "door")
-		case text == "MODIFIED 1@3":
+		case text == "MODIFIED door 1@4":
 			err = doAll(srv, "unauthorized", "restart")
 			_, gone := srv.Delete(widgets, "shop", "door")
 			put(3)
 			err = errors.Join(err, gone, doAll(srv, "compact", "authorized"))
-		case len(lines) == 2: // SYNCED
+		case len(lines) == 2:
+			slices.Sort(lines) // the order of what existed is not promised
+		case len(lines) == 3: // SYNCED
 			put(2)
 		}
 		if err != nil {
@@ -222,10 +227,10 @@ func environment(t *testing.T, srv *httptest.Server) []string {
 
 // line is what this test reads of a line.
 type line struct {
-	Type, Name, Version, Resource string
-	Inferred, Strict, Resumes     bool
-	object                        // in lines without an object
-	Object                        struct{ Metadata object }
+	Type, Version             string
+	Inferred, Strict, Resumes bool
+	object                    // of a line without Object
+	Object                    struct{ Metadata object }
 }
 
 func (l line) claims() (text string) {
@@ -238,20 +243,20 @@ func (l line) claims() (text string) {
 	return text
 }
 
-type object struct{ UID, ResourceVersion string }
+type object struct{ Name, UID, ResourceVersion string }
 
-// text returns the type, the number of the uid, and the version.
-func (l line) text(uids map[string]int) string {
+// text returns the type, the name, the number of the uid, and the version.
+func (l line) text(uids map[string][]string) string {
 	o := l.object
 	if l.Object.Metadata.UID != "" {
 		o = l.Object.Metadata
 	}
 	text := l.Type
 	if o.UID != "" {
-		if uids[o.UID] == 0 {
-			uids[o.UID] = len(uids) + 1
+		if !slices.Contains(uids[o.Name], o.UID) {
+			uids[o.Name] = append(uids[o.Name], o.UID)
 		}
-		text += fmt.Sprintf(" %d", uids[o.UID])
+		text += fmt.Sprintf(" %s %d", o.Name, 1+slices.Index(uids[o.Name], o.UID))
 	}
 	if l.Type != "GAP" {
 		text += "@" + o.ResourceVersion

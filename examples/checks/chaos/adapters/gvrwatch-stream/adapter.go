@@ -49,7 +49,7 @@ func run(ctx context.Context, j *adapter.Judge) error {
 func write(j *adapter.Judge, r schema.GroupVersionResource, ev stream.Event) {
 	switch ev.Type {
 	case stream.Gap:
-		j.Gap(r)
+		j.Gap(r, adapter.Gap{Reason: string(ev.Gap.Reason), From: ev.Gap.From, HistoryLost: ev.Gap.HistoryLost})
 	case stream.Synced:
 		j.Synced(r, ev.ResourceVersion)
 	default:

@@ -183,7 +183,9 @@ func TestLines(t *testing.T) {
 			"one that is not", func(l *Lines) { l.Synced(widgets, "") },
 			`{"type":"SYNCED","resource":"widgets.chaos.example.com"}`,
 		},
-		{"a gap", func(l *Lines) { l.Gap(widgets) }, `{"type":"GAP","resource":"widgets.chaos.example.com"}`},
+		{"a gap", func(l *Lines) { l.Gap(widgets, Gap{Reason: "expired", From: "4", HistoryLost: true}) },
+			`{"type":"GAP","resource":"widgets.chaos.example.com",` +
+				`"gap":{"reason":"expired","from":"4","historyLost":true}}`},
 		{"an error of two lines", func(l *Lines) { l.Error(errors.New("a\nb")) }, `{"type":"ERROR","message":"a\nb"}`},
 	} {
 		var w onceWriter

@@ -29,7 +29,16 @@ type line struct {
 	UID             types.UID `json:"uid,omitempty"`
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
 	Inferred        bool      `json:"inferred,omitempty"`
+	Gap             *Gap      `json:"gap,omitempty"`
 	Message         string    `json:"message,omitempty"`
+}
+
+// Gap is what a client knows of a GAP, in the words of stream.GapDetails. It excuses less than a GAP of which nothing
+// is known.
+type Gap struct {
+	Reason      string `json:"reason"`
+	From        string `json:"from,omitempty"`
+	HistoryLost bool   `json:"historyLost,omitempty"`
 }
 
 // NewLines returns Lines that are written to w.
@@ -59,8 +68,8 @@ func (l *Lines) Synced(r schema.GroupVersionResource, version string) {
 }
 
 // Gap says that changes may be missing from here to the next SYNCED.
-func (l *Lines) Gap(r schema.GroupVersionResource) {
-	l.write(line{Type: "GAP", Resource: r.GroupResource().String()})
+func (l *Lines) Gap(r schema.GroupVersionResource, g Gap) {
+	l.write(line{Type: "GAP", Resource: r.GroupResource().String(), Gap: &g})
 }
 
 // Error says that something failed.
