@@ -37,7 +37,7 @@ func readEtcd(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stderr, historyHelp)
 		flags.PrintDefaults()
 	}
-	o := etcdOptions{}
+	o := etcdOptions{poll: etcdPoll}
 	endpoints := flags.String("etcd", "", "addresses of etcd, separated by commas")
 	resources := flags.String("resources", "", "resources such as pods,deployments.apps; empty means all")
 	flags.StringVar(&o.ca, "ca", "", "file with the certificate that etcd's is signed with")
@@ -78,6 +78,7 @@ type etcdOptions struct {
 	ca, cert, key string // files
 	prefix        string
 	resources     []string
+	poll          time.Duration // how often the revision is asked for
 }
 
 func (o etcdOptions) tls() (*tls.Config, error) {
@@ -106,7 +107,7 @@ func (o etcdOptions) tls() (*tls.Config, error) {
 
 const (
 	etcdAnswer = 10 * time.Second // for a request
-	etcdPoll   = 5 * time.Second  // how often its revision is asked for
+	etcdPoll   = 5 * time.Second  // see etcdOptions
 	etcdPage   = 500              // keys in a list
 )
 
@@ -229,7 +230,7 @@ func (r *etcdReader) follow(ctx context.Context) error {
 	defer cancel()
 	answers := r.client.Watch(watchCtx, r.options.prefix, clientv3.WithPrefix(), clientv3.WithRev(r.seen+1),
 		clientv3.WithProgressNotify(), clientv3.WithFragment())
-	poll := time.NewTicker(etcdPoll)
+	poll := time.NewTicker(r.options.poll)
 	defer poll.Stop()
 	done := ctx.Done()
 	var end <-chan time.Time

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/lease"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/gvrwatch/gvrwatch/examples/devserver"
 )
@@ -84,6 +87,10 @@ func TestHistoryOfAnEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	widgets := client.Resource(crd.Resource()).Namespace("ns-a")
+	begin, err := widgets.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var versions []string
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Widget"}}
 	object.SetName("o-1")
@@ -131,7 +138,7 @@ func TestHistoryOfAnEtcd(t *testing.T) {
 	podAt := put("/registry/pods/shop/web", storedAs(t, pod))
 	deploymentAt := put("/registry/deployments/shop/web", storedAs(t, deployment))
 
-	o := etcdOptions{endpoints: []string{"unix://" + etcd.Socket()}, prefix: "/registry/"}
+	o := etcdOptions{endpoints: []string{"unix://" + etcd.Socket()}, prefix: "/registry/", poll: etcdPoll}
 	o.resources = []string{
 		"widgets." + group, "pods", "deployments.apps", "customresourcedefinitions.apiextensions.k8s.io",
 	}
@@ -170,7 +177,88 @@ func TestHistoryOfAnEtcd(t *testing.T) {
 			t.Errorf("it said %q, want %q in it", said, part)
 		}
 	}
+	checkFrames(t, server.Config(), begin.GetResourceVersion(), got)
 	testHistoryAfterCompaction(t, etcd, raw, o, podAt)
+}
+
+// checkFrames checks the frames of a watch as the server sends them, and the same without one of them, beside a history
+// with three changes of widgets.
+func checkFrames(t *testing.T, cfg *rest.Config, from string, lines []historyLine) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Get(cfg.Host + "/apis/" + group + "/v1/widgets?watch=1&timeoutSeconds=1&resourceVersion=" + from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	frames, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	history := writeFile(t, "history.jsonl", func(w io.Writer) error {
+		var errs []error
+		for _, one := range lines {
+			errs = append(errs, json.NewEncoder(w).Encode(one))
+		}
+		return errors.Join(errs...)
+	})
+	begin := `{"type":"SYNCED","resource":"widgets.` + group + `","resourceVersion":"` + from + "\"}\n"
+	if status, out := runCheck(writeText(t, "curl.jsonl", begin+string(frames)), "-history", history); status != 0 ||
+		!strings.Contains(out, "| curl   | 3 ") {
+		t.Errorf("the frames of a watch: status %d, want 0 and 3 changes:\n%s\n%s", status, out, frames)
+	}
+	all := strings.SplitAfter(string(frames), "\n")
+	status, out := runCheck(writeText(t, "curl.jsonl", begin+all[0]+all[2]), "-history", history)
+	if status != foundSomething || !strings.Contains(out, "MODIFIED of o-1 at") {
+		t.Errorf("frames without one: status %d, want %d and what is missing:\n%s", status, foundSomething, out)
+	}
+}
+
+// TestHistoryEndsWithARestore: a history that goes back in time is none.
+func TestHistoryEndsWithARestore(t *testing.T) {
+	d, err := openDatabase(t.Context(), t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.close() })
+	put := func(n int) {
+		d.etcd.KV().Put([]byte("/registry/pods/a/"+fmt.Sprint(n)), []byte(podJSON(n)), lease.NoLease)
+	}
+	put(1)
+	if err := d.copy(t.Context(), 0); err != nil { // raises the revision
+		t.Fatal(err)
+	}
+	o := etcdOptions{
+		endpoints: []string{"unix://" + d.relays[0].path}, prefix: "/registry/", poll: 20 * time.Millisecond,
+	}
+	put(2)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- followEtcd(ctx, o, out, io.Discard)
+		out.Close()
+	}()
+	lines := bufio.NewScanner(in)
+	for n := range 2 {
+		if !lines.Scan() {
+			t.Fatalf("there are %d changes, want 2", n)
+		}
+	}
+	if err := errors.Join(d.stop(t.Context()), d.restore(), d.start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "etcd's revision went back from") {
+		t.Errorf("after a restore it ended with %v, want an error that says so", err)
+	}
+}
+
+func podJSON(n int) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"a","name":"%d","uid":"%d"}}`, n, n)
 }
 
 // testHistoryAfterCompaction: what exists at the oldest revision comes first, and then what happens.
