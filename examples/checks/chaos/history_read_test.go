@@ -189,7 +189,8 @@ func checkFrames(t *testing.T, cfg *rest.Config, from string, lines []historyLin
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := client.Get(cfg.Host + "/apis/" + group + "/v1/widgets?watch=1&timeoutSeconds=1&resourceVersion=" + from)
+	path := "/apis/" + group + "/v1/widgets?watch=1&timeoutSeconds=1&resourceVersion=" + from
+	answer, err := client.Get(cfg.Host + path)
 	if err != nil {
 		t.Fatal(err)
 	}

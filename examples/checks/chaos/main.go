@@ -84,8 +84,13 @@ func runSeeds(
 			seeds = append(seeds, n)
 		}
 	}
-	if o.record != "" && len(seeds) > 1 {
-		return nil, errors.New("-record: must have one seed, because a folder has one history")
+	if o.record != "" {
+		if len(seeds) > 1 {
+			return nil, errors.New("-record: must have one seed, because a folder has one history")
+		}
+		if before, _ := os.ReadDir(o.record); len(before) > 0 {
+			return nil, fmt.Errorf("invalid -record %s: must be empty, or not exist", o.record)
+		}
 	}
 	if err := o.faults.check(); err != nil {
 		return nil, fmt.Errorf("-faults, -without: %w", err)
