@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // writeFile writes a file of a test and returns its path.
@@ -147,6 +148,8 @@ func TestCheckOfARecordingThatEnds(t *testing.T) {
 		{"without times: nothing after the last version", untimed, 0, "client has no times"},
 		{"without times: up to the last version", untimed + at(-1, "-v@4"), foundSomething, "MODIFIED of  at 3 was"},
 		{"without times: all", untimed + at(-1, "~u@3") + at(-1, "-v@4") + at(-1, "+w@5"), 0, "client has no times"},
+		{"a first list lacks what was deleted just before, and its version is unknown", at(5, "+u@3") + at(5, "S") +
+			alive(12), 0, "judged up to version 3. 4 later"},
 		{"READY says from when on changes are due", at(2, "+u@1") + at(2, "+v@2") + `{"type":"READY"}` + "\n" +
 			alive(30), foundSomething, "DELETED of  at 4"},
 		{"a SYNCED of all resources", at(2, "+u@1") + at(2, "+v@2") +
@@ -157,6 +160,86 @@ func TestCheckOfARecordingThatEnds(t *testing.T) {
 		if status != test.status || !strings.Contains(out, test.has) {
 			t.Errorf("%s: status %d, want %d with %q:\n%s", test.why, status, test.status, test.has, out)
 		}
+	}
+}
+
+// TestCheckOfAnEndAroundARestore: what a client could not know of a restore just before the end is no fault.
+func TestCheckOfAnEndAroundARestore(t *testing.T) {
+	const truth = "+u@1, ~u@2, +v@3, rewind@2, +w@3, ~u@4" // restored at 500 s
+	latest := subject{Name: "client", Ours: true, Coalesces: true}
+	for _, test := range []struct {
+		why            string
+		subject        subject
+		truth, reports string
+		last           int64 // the time of the last line
+		want           counts
+	}{
+		{"restored long before", others, truth, "+u@1, S@1, ~u@2, +v@3", 520,
+			counts{Live: 2, InGaps: 1, Changes: 1, Folds: 1, Rewinds: 1}},
+		{"restored just before", others, truth, "+u@1, S@1, ~u@2, +v@3", 505, counts{Live: 2}},
+		{"a GAP is no excuse for what was missing long before it", others, truth,
+			"+u@1, S@1, ~u@2, +v@3, later, G:rewound, -v@3!", 1001, counts{Live: 2, Folds: 1, InGaps: 2}},
+		{"a change may have been replaced by one that is not due", latest, "+u@1, rewind@1, ~u@3, ~u@4, ~u@5",
+			"+u@1, S@1", 512, counts{InGaps: 0}},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			h := parseTruth(test.truth)
+			history := writeFile(t, "history.jsonl", func(w io.Writer) error { return writeHistory(w, h, nil) })
+			path := writeFile(t, "client.jsonl", func(w io.Writer) error {
+				return writeRecord(w, test.subject, "", parseReports(test.reports), time.Unix(test.last, 0))
+			})
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cut := strings.Replace(string(text), `"END"`, `"ALIVE"`, 1)
+			f, err := checkHistory(writeText(t, "client.jsonl", cut), history, 10*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := f.summary.Clients[0]
+			if diff := cmp.Diff(test.want, countsOf(v)); diff != "" {
+				t.Errorf("(-want +got):\n%s%s\n%q", diff, texts(v), f.notes)
+			}
+		})
+	}
+}
+
+// TestRecordsAreReadAsWritten: files lose nothing that a client reported.
+func TestRecordsAreReadAsWritten(t *testing.T) {
+	want := parseReports("+u@1, b/+v@2, b/S@2, S, G:lost, -u@1!?, run, b/G:rewound, C@7, ~v@9, -v@10")
+	for i := range want {
+		want[i].At = want[i].At.UTC()
+		if want[i].Kind == committed {
+			want[i].Worker = want[i].Namespace
+		}
+	}
+	want[1].Worker = "b" // of a list of the namespace
+	want[4].From = "2"
+	want = append(want, report{
+		At: want[0].At, Run: 2, Kind: contents, Resource: want[0].Resource, Worker: "typed", Acked: true,
+		Has: map[types.UID]string{"u": "1"}, Wrong: "it is empty", Unversioned: true,
+	})
+	s := subject{
+		Name: "client", Chained: true, Checkpoint: true, Coalesces: true, Limited: true, Ours: true, ByObject: true,
+		Scope: scope{Resources: []string{want[0].Resource}, Namespaces: []string{"a", "b"}},
+	}
+	until := want[len(want)-2].At
+	got, err := readRecord(writeFile(t, "x.jsonl", func(w io.Writer) error {
+		return writeRecord(w, s, "v1", want, until)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got.reports); diff != "" {
+		t.Errorf("reports (-written +read):\n%s", diff)
+	}
+	if diff := cmp.Diff(s, got.subject); diff != "" {
+		t.Errorf("subject (-written +read):\n%s", diff)
+	}
+	rest := []any{got.timed, got.ended.Equal(until), got.complete, got.counts.Version, got.counts.Unreadable}
+	if diff := cmp.Diff([]any{true, true, true, "v1", 0}, rest); diff != "" {
+		t.Errorf("the rest (-want +got):\n%s", diff)
 	}
 }
 
