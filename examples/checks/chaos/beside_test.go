@@ -59,9 +59,11 @@ func TestBeside(t *testing.T) {
 		{"what the first list of one lacks is there later, so the list is wrong",
 			"+u@1, +v@2, S@2, ~u@3, ~v@7", "+u@3, S@5, ~v@7",
 			[2]counts{{Live: 2}, {Live: 1, Folds: 1}}},
-		{"one still has the object at a SYNCED, and finds the deletion out later",
+		{"what a list of one lacks is gone, also if the other says SYNCED and has it",
 			"+u@1, +v@2, S@2, ~u@4, S@4, G, -v@2!, S@8",
-			"+u@1, +v@2, S@2, G, ~u@4!, -v@2!, S@4", [2]counts{{Live: 1}, {Folds: 1}}},
+			"+u@1, +v@2, S@2, G, ~u@4!, -v@2!, S@4", [2]counts{{Live: 1, Folds: 1}, {}}},
+		{"one never knew what came and went within its GAP", "+u@1, S@1, +x@3, ~u@4, G, -x@3!, S@9, ~u@10",
+			"+u@1, S@1, G, ~u@4!, S@6, ~u@10", [2]counts{{Live: 3}, {Live: 1, InGaps: 2}}},
 		{"a first list without a version", plain, "+u@3, S, +w@5, ~u@6", [2]counts{{Live: 4}, {Live: 2}}},
 	} {
 		t.Run(test.why, func(t *testing.T) {

@@ -262,6 +262,7 @@ func checkBeside(path, other string, late time.Duration) (*finding, error) {
 	for _, r := range records {
 		r.subject.Scope.Resources, r.subject.Scope.Namespaces = resources, namespaces
 		r.limit()
+		r.reports = slices.DeleteFunc(r.reports, func(one report) bool { return one.Kind == contents }) // see due
 	}
 	if !f.overlap(records, resources) {
 		return nil, fmt.Errorf("judge %s beside %s: no version was watched by both", path, other)

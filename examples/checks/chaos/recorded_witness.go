@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -12,8 +13,8 @@ import (
 var nothing = span{math.MaxInt64, math.MaxInt64}
 
 // witness returns a history with what records report of times that it does not know: each version that one reports
-// existed, and a deletion that one reports happened. So did that of an object that the first list of another record
-// lacks. Of what none reports it knows nothing.
+// existed, and a deletion that one reports happened. So did that of an object that a list of another record lacks. Of
+// what none reports it knows nothing.
 func witness(h *history, known span, records ...*recordFile) *history {
 	w := &witnesses{
 		history: h, known: known, changes: map[identity]change{}, states: map[types.UID]int64{},
@@ -32,8 +33,9 @@ func witness(h *history, known span, records ...*recordFile) *history {
 	for _, r := range records {
 		found = append(found, claimsOf(r.reports)...)
 	}
+	w.takeLists(records)
 	w.end(found)
-	w.compareLists(records)
+	w.compareLists()
 	out := newHistory(nil, h.epochs)
 	for _, c := range w.changes {
 		out.changes = append(out.changes, c)
@@ -51,6 +53,7 @@ type witnesses struct {
 	states   map[types.UID]int64 // the highest version of each object that is no deletion
 	ended    map[types.UID]bool
 	about    map[types.UID]report // any report of each object
+	lists    []list
 }
 
 func (w *witnesses) note(id identity) {
@@ -171,6 +174,9 @@ func (w *witnesses) end(found []claim) {
 		for _, c := range all {
 			version = max(version, c.after+1)
 		}
+		if at := w.lacked(first.report, last); at > 0 && at < version {
+			version = at // a list of the other record, to which it was gone
+		}
 		if w.known.has(version) && last <= w.known.from {
 			version = w.known.from
 			if w.states[uid] > 0 && w.listed(uid) {
@@ -188,18 +194,32 @@ func (w *witnesses) listed(uid types.UID) bool {
 	return slices.ContainsFunc(w.history.changes, func(c change) bool { return c.UID == uid })
 }
 
-// list is the first list of a record, or what existed when a history began.
+// list is what a record has after a list, or what existed when a history began.
 type list struct {
 	resource, namespace string // of a worker; empty for all namespaces
 	version             int64
 	has                 map[types.UID]bool
+	first               bool // all that it has existed then: later, a deletion may be missing
 }
 
-// compareLists ends the objects that a list lacks, and that nobody reports later.
-func (w *witnesses) compareLists(records []*recordFile) {
-	var lists []list
+// covers reports whether an object would be in the list.
+func (l list) covers(r report) bool {
+	return l.resource == r.Resource && (l.namespace == "" || l.namespace == r.Namespace)
+}
+
+// lacked returns the version of the first list after a version that lacks an object, or 0.
+func (w *witnesses) lacked(r report, after int64) (at int64) {
+	for _, l := range w.lists {
+		if l.covers(r) && !l.has[r.UID] && after < l.version && (at == 0 || l.version < at) {
+			at = l.version
+		}
+	}
+	return at
+}
+
+func (w *witnesses) takeLists(records []*recordFile) {
 	for _, r := range records {
-		lists = append(lists, firstLists(r.reports)...)
+		w.lists = append(w.lists, listsOf(r.reports)...)
 	}
 	if w.known.from > 0 && w.known != nothing {
 		has := map[types.UID]bool{}
@@ -207,27 +227,26 @@ func (w *witnesses) compareLists(records []*recordFile) {
 			has[c.UID] = has[c.UID] || c.Revision <= w.known.from
 		}
 		for _, resource := range resourcesIn(w.history.changes) {
-			lists = append(lists, list{resource: resource, version: w.known.from, has: has})
+			w.lists = append(w.lists, list{resource: resource, version: w.known.from, has: has, first: true})
 		}
 	}
+}
+
+// compareLists ends the objects that a list lacks, and that nobody reports later.
+func (w *witnesses) compareLists() {
 	for uid, r := range w.about {
 		if w.ended[uid] {
 			continue
 		}
-		covers := func(l list) bool {
-			return l.resource == r.Resource && (l.namespace == "" || l.namespace == r.Namespace)
-		}
 		existed := w.states[uid]
-		for _, l := range lists {
-			if covers(l) && l.has[uid] {
+		for _, l := range w.lists {
+			if l.first && l.covers(r) && l.has[uid] {
 				existed = max(existed, l.version)
 			}
 		}
-		for _, l := range lists {
-			if covers(l) && !l.has[uid] && existed < l.version && !w.ended[uid] {
-				r.Kind = deleted
-				w.add(r, l.version)
-			}
+		if at := w.lacked(r, existed); at > 0 {
+			r.Kind = deleted
+			w.add(r, at)
 		}
 	}
 }
@@ -240,26 +259,35 @@ func resourcesIn(changes []change) (resources []string) {
 	return slices.Compact(resources)
 }
 
-// firstLists returns what a record has at its first SYNCED of each resource and worker.
-func firstLists(reports []report) (lists []list) {
-	has := map[types.UID]bool{}
+// listsOf returns what a record has at its first SYNCED of each resource and worker, and at each that ends a GAP.
+func listsOf(reports []report) (lists []list) {
+	has := map[string]map[types.UID]bool{} // by resource
 	highest := map[string]int64{}
-	done := map[cell]bool{}
+	closed := map[cell]bool{}
+	begun := map[cell]bool{}
 	for _, r := range reports {
+		if has[r.Resource] == nil {
+			has[r.Resource] = map[types.UID]bool{}
+		}
 		switch key := (cell{r.Resource, r.Worker}); {
 		case r.UID != "":
-			has[r.UID] = r.Kind != deleted
+			if has[r.Resource][r.UID] = true; r.Kind == deleted {
+				delete(has[r.Resource], r.UID)
+			}
 			highest[r.Resource] = max(highest[r.Resource], revision(r.ResourceVersion))
-		case r.Kind == synced && !done[key]:
-			done[key] = true
-			one := list{r.Resource, r.Worker, revision(r.ResourceVersion), map[types.UID]bool{}}
+		case r.Kind == gap:
+			maps.DeleteFunc(closed, func(k cell, _ bool) bool {
+				return k.resource == r.Resource && (r.Worker == "" || k.namespace == r.Worker)
+			})
+		case r.Kind == synced && !closed[key]:
+			one := list{r.Resource, r.Worker, revision(r.ResourceVersion), maps.Clone(has[r.Resource]), !begun[key]}
 			if one.version < 0 {
-				one.version = highest[r.Resource]
+				one.version = highest[r.Resource] // or a later one
 			}
-			for uid, exists := range has {
-				one.has[uid] = exists
+			if r.ResourceVersion != "" || one.first {
+				lists = append(lists, one)
 			}
-			lists = append(lists, one)
+			closed[key], begun[key] = true, true
 		}
 	}
 	return lists
