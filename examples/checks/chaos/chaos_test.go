@@ -33,7 +33,7 @@ func TestChaos(t *testing.T) {
 	}
 	o.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	for seed := range seedtest.Default(1).All(t) {
-		o.seed = seed
+		o.seed, o.record = seed, t.TempDir()
 		result, err := runSeed(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
@@ -48,6 +48,7 @@ func TestChaos(t *testing.T) {
 		} else {
 			t.Log(&text)
 		}
+		checkRecorded(t, o.record, s.Clients)
 		for _, v := range s.Clients {
 			if p := v.Program; v.Live == 0 || p.Unreadable > 0 {
 				t.Errorf("%s reported %d live changes, and wrote %d lines that can't be read, such as %s",

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -33,7 +34,9 @@ var requests = stream.Requests{IdleTimeout: 5 * time.Second}
 // selector is that of the clients that select objects.
 const selector = "chaos=in"
 
-func selects(labels map[string]string) bool { return labels["chaos"] == "in" }
+var chaosIn = k8slabels.SelectorFromSet(k8slabels.Set{"chaos": "in"})
+
+func selects(of map[string]string) bool { return chaosIn.Matches(k8slabels.Set(of)) }
 
 // allClients returns the clients in the order of the report.
 func allClients() []client {

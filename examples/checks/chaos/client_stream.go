@@ -22,7 +22,7 @@ type streamClient struct {
 func (c streamClient) subject() subject {
 	s := subject{Name: c.name, Ours: true, Chained: true, Scope: scope{Namespaces: c.options.Namespaces}}
 	if c.options.LabelSelector != "" {
-		s.Scope.Selects = selects
+		s.Scope.Selects = chaosIn
 	}
 	return s
 }

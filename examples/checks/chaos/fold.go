@@ -40,9 +40,9 @@ func (j *judgement) candidates(c *cellState, epoch int, i int, r report) []int64
 			limit = revision(next.ResourceVersion)
 		}
 	}
-	versions := []int64{j.view.history.epochs[epoch].After}
+	versions, seen := []int64{j.view.history.epochs[epoch].After}, r.At.Add(j.view.history.slack)
 	for _, f := range j.view.timeline(c.cell, epoch) {
-		if (limit < 0 || f.Revision < limit) && (epoch < c.now.epoch || f.Revision > c.now.to) && !f.At.After(r.At) {
+		if (limit < 0 || f.Revision < limit) && (epoch < c.now.epoch || f.Revision > c.now.to) && !f.At.After(seen) {
 			versions = append(versions, f.Revision)
 		}
 	}

@@ -17,6 +17,7 @@ type settings struct {
 	lasts   time.Duration
 	clients []client
 	faults  selection
+	record  string // folder, or empty
 	log     *slog.Logger
 }
 
@@ -113,6 +114,11 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 		out.errors[v.Name] = one.rec.errors
 	}
 	compare(out.verdicts)
+	if o.record != "" {
+		if err := writeRun(o.record, h, faults, watchers); err != nil {
+			return nil, fmt.Errorf("record the run: %w", err)
+		}
+	}
 	return out, ctx.Err()
 }
 
@@ -125,6 +131,14 @@ func (one *watcher) judge(h *history, faults []fault) *verdict {
 		v.Program = p.counts()
 	}
 	return v
+}
+
+// version returns that of a program, or an empty string.
+func (one *watcher) version() string {
+	if p, ok := one.client.(*program); ok {
+		return p.counts().Version
+	}
+	return ""
 }
 
 // rightsBack is how long it may take until returned rights are noticed.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -16,6 +17,7 @@ import (
 type history struct {
 	changes []change // by epoch and revision
 	epochs  []epoch
+	slack   time.Duration // by which the clocks of the truth and of the reports may differ
 }
 
 func newHistory(truth []change, epochs []epoch) *history {
@@ -29,7 +31,7 @@ func newHistory(truth []change, epochs []epoch) *history {
 // newest returns the newest epoch that a report at this time may be from.
 func (h *history) newest(at time.Time) int {
 	for e := len(h.epochs) - 1; e > 0; e-- {
-		if !h.epochs[e].At.After(at) {
+		if !h.epochs[e].At.After(at.Add(h.slack)) {
 			return e
 		}
 	}
@@ -38,9 +40,9 @@ func (h *history) newest(at time.Time) int {
 
 // scope says which objects a client watches.
 type scope struct {
-	Resources  []string                     // such as "widgets.chaos.example.com"; none means all
-	Namespaces []string                     // none means all
-	Selects    func(map[string]string) bool // nil means all labels
+	Resources  []string           // such as "widgets.chaos.example.com"; none means all
+	Namespaces []string           // none means all
+	Selects    k8slabels.Selector // nil means all labels
 }
 
 func (s scope) has(c change) bool {
@@ -101,7 +103,8 @@ func (h *history) view(s scope) *view {
 		if k := (cell{c.Resource, c.Namespace}); v.facts[k] == nil {
 			v.facts[k] = []*fact{}
 		}
-		before, now := inside[c.UID], c.Kind != deleted && (s.Selects == nil || s.Selects(c.Labels))
+		before := inside[c.UID]
+		now := c.Kind != deleted && (s.Selects == nil || s.Selects.Matches(k8slabels.Set(c.Labels)))
 		inside[c.UID] = now
 		switch {
 		case before && now:

@@ -107,7 +107,7 @@ func TestJudge(t *testing.T) {
 		{Name: "rights", From: time.Unix(104, 0), To: time.Unix(105, 0)}, // the fourth and fifth report
 	}}
 	killed := subject{Name: "test", Ours: true, Checkpoint: true}
-	selecting := subject{Name: "test", Ours: true, Scope: scope{Selects: selects}}
+	selecting := subject{Name: "test", Ours: true, Scope: scope{Selects: chaosIn}}
 	others := subject{Name: "test", ByObject: true}
 	for _, test := range []struct {
 		why     string
@@ -235,6 +235,7 @@ func TestJudge(t *testing.T) {
 			if v.broken() > 0 && len(v.details.violations) == 0 {
 				t.Error("nothing describes the violations")
 			}
+			checkFiles(t, test.subject, parseTruth(test.truth), parseReports(test.reports), v)
 		})
 	}
 }

@@ -3,11 +3,14 @@
 //
 //	go run ./examples/checks/chaos -seeds 1,2,3 -for 60s
 //
+// Chaos check judges what was recorded somewhere else, and chaos history writes what happens in an etcd, for that.
+//
 // The exit status is 1 if one of this library's clients breaks a promise.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -20,6 +23,14 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "check":
+			os.Exit(check(os.Args[2:], os.Stdout, os.Stderr))
+		case "history":
+			os.Exit(readEtcd(os.Args[2:], os.Stdout, os.Stderr))
+		}
+	}
 	seed := flag.Uint64("seed", 1, "seed of the faults")
 	seeds := flag.String("seeds", "", "several seeds instead, such as 1,2,3")
 	lasts := flag.Duration("for", time.Minute, "how long something is broken and written, for each seed")
@@ -30,11 +41,12 @@ func main() {
 	only := flag.String("faults", "",
 		"faults, separated by commas; empty means all: "+strings.Join(faultNames(), ","))
 	without := flag.String("without", "", "faults that must not happen, separated by commas")
+	record := flag.String("record", "", "folder to write etcd's history and each client's reports to, for chaos check")
 	file := flag.String("json", "", "file to write the results to, as JSON")
 	verbose := flag.Bool("v", false, "print the faults, the errors that clients returned, and all violations")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	o := settings{lasts: *lasts, faults: selection{only: split(*only), without: split(*without)}}
+	o := settings{lasts: *lasts, record: *record, faults: selection{only: split(*only), without: split(*without)}}
 	var s *summary
 	var err error
 	if o.clients, err = selectClients(split(*names), *adapters); err != nil {
@@ -70,6 +82,14 @@ func runSeeds(
 				return nil, fmt.Errorf("-seeds: invalid %q: must be numbers, separated by commas", several)
 			}
 			seeds = append(seeds, n)
+		}
+	}
+	if o.record != "" {
+		if len(seeds) > 1 {
+			return nil, errors.New("-record: must have one seed, because a folder has one history")
+		}
+		if before, _ := os.ReadDir(o.record); len(before) > 0 {
+			return nil, fmt.Errorf("invalid -record %s: must be empty, or not exist", o.record)
 		}
 	}
 	if err := o.faults.check(); err != nil {

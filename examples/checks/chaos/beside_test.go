@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gvrwatch/gvrwatch/internal/testing/seedtest"
+)
+
+// others is a client that claims nothing.
+var others = subject{Name: "client", ByObject: true}
+
+func writeReports(t *testing.T, reports []report) string {
+	return writeFile(t, "client.jsonl", func(w io.Writer) error {
+		return writeRecord(w, others, "", reports, time.Unix(2000, 0))
+	})
+}
+
+// TestBeside: what one recording has and the other lacks is found, and nothing else.
+func TestBeside(t *testing.T) {
+	const plain = "+u@1, +v@2, S@2, ~u@3, -v@4, +w@5, ~u@6"
+	for _, test := range []struct {
+		why          string
+		first, other string
+		want         [2]counts
+	}{
+		{"the same", plain, plain, [2]counts{{Live: 4}, {Live: 4}}},
+		{"one lacks a change", plain, "+u@1, +v@2, S@2, -v@4, +w@5, ~u@6", [2]counts{{Live: 4}, {Live: 3, Changes: 1}}},
+		{"each lacks another one", "+u@1, +v@2, S@2, -v@4, +w@5, ~u@6", "+u@1, +v@2, S@2, ~u@3, -v@4, ~u@6",
+			[2]counts{{Live: 3, Changes: 1}, {Live: 3, Changes: 1, Folds: 1}}},
+		{"one lacks a deletion", plain, "+u@1, +v@2, S@2, ~u@3, +w@5, ~u@6",
+			[2]counts{{Live: 4}, {Live: 3, Changes: 1, Deletions: 1, Folds: 1}}},
+		{"one is in a GAP", plain, "+u@1, +v@2, S@2, G, -v@2!, +w@5!, ~u@6!, S@6", [2]counts{{Live: 4}, {InGaps: 1}}},
+		{"both have found out the deletion, in GAPs of different versions",
+			"+u@1, +v@2, S@2, G, -v@2!, ~u@6!, S@6, ~u@9",
+			"+u@1, +v@2, S@2, ~u@3, G, -v@2!, S@5, ~u@6, ~u@9",
+			[2]counts{{Live: 1, InGaps: 1}, {Live: 3}}},
+		{"one has found out the deletion, and the other lacks it", "+u@1, +v@2, S@2, G, -v@2!, S@5, ~u@6",
+			"+u@1, +v@2, S@2, ~u@6", [2]counts{{Live: 1}, {Live: 1, Changes: 1, Deletions: 1, Folds: 1}}},
+		{"a deletion that is found out without a GAP", "+u@1, +v@2, S@2, -v@2!, ~u@6", plain[:len(plain)-len(", ~u@6")],
+			[2]counts{{Live: 1, Changes: 2, Folds: 1}, {Live: 3, Changes: 1, Folds: 1}}},
+		{"an object that is there later was not deleted", "+u@1, +v@2, S@2, G, -v@2!, S@4, ~u@6",
+			"+u@1, +v@2, S@2, ~v@5, ~u@6",
+			[2]counts{{Live: 1, Changes: 1, Invented: 1, Folds: 2}, {Live: 2}}},
+		{"one begins later: what it can't know is no fault",
+			"+u@1, +v@2, S@2, ~u@3, -v@4, +w@5, ~u@6", "+u@3, +w@5, S@5, ~u@6",
+			[2]counts{{Live: 4}, {Live: 1}}},
+		{"one begins later, and shows what the other lacks", "+u@1, +v@2, S@2, -v@4, ~u@6", "+u@3, +w@5, S@5, ~u@6",
+			[2]counts{{Live: 2, Changes: 2, Folds: 1}, {Live: 1}}},
+		{"what the first list of one lacks is gone", "+u@1, +v@2, S@2, ~u@3, +w@5, ~u@6", "+u@3, +w@5, S@5, ~u@6",
+			[2]counts{{Live: 3, Changes: 1, Deletions: 1, Folds: 1}, {Live: 1}}},
+		{"what the first list of one lacks is there later, so the list is wrong",
+			"+u@1, +v@2, S@2, ~u@3, ~v@7", "+u@3, S@5, ~v@7",
+			[2]counts{{Live: 2}, {Live: 1, Folds: 1}}},
+		{"what a list of one lacks is gone, also if the other says SYNCED and has it",
+			"+u@1, +v@2, S@2, ~u@4, S@4, G, -v@2!, S@8",
+			"+u@1, +v@2, S@2, G, ~u@4!, -v@2!, S@4", [2]counts{{Live: 1, Folds: 1}, {}}},
+		{"one never knew what came and went within its GAP", "+u@1, S@1, +x@3, ~u@4, G, -x@3!, S@9, ~u@10",
+			"+u@1, S@1, G, ~u@4!, S@6, ~u@10", [2]counts{{Live: 3}, {Live: 1, InGaps: 2}}},
+		{"a first list without a version", plain, "+u@3, S, +w@5, ~u@6", [2]counts{{Live: 4}, {Live: 2}}},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			f, err := checkBeside(writeReports(t, parseReports(test.first)), writeReports(t, parseReports(test.other)),
+				10*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, b := f.summary.Clients[0], f.summary.Clients[1]
+			if diff := cmp.Diff(test.want, [2]counts{countsOf(a), countsOf(b)}); diff != "" {
+				t.Errorf("%q beside %q (-want +got):\n%s%s\n%s", test.first, test.other, diff, texts(a), texts(b))
+			}
+		})
+	}
+}
+
+// randomHistory returns changes of objects in two namespaces, and the reports of a client that has all of them, from a
+// list after some of them on. Reports from an index on are those of the watch.
+func randomHistory(r *rand.Rand) (h *history, reports []report, watch int) {
+	var changes []change
+	exists := map[types.UID]change{}
+	began := time.Unix(0, 0)
+	length, listed := 60, 5+r.IntN(20)
+	revision := int64(1)
+	for i := range length {
+		revision += 1 + r.Int64N(3)
+		c := change{
+			Revision: revision, At: began.Add(time.Duration(i) * time.Second), Kind: added, Resource: "pods",
+			Namespace: []string{"a", "b"}[r.IntN(2)], Name: fmt.Sprint("o-", i), UID: types.UID(fmt.Sprint(i)),
+		}
+		for _, before := range exists { // any
+			if r.IntN(4) > 0 {
+				c.Namespace, c.Name, c.UID, c.Kind = before.Namespace, before.Name, before.UID, modified
+				if r.IntN(4) == 0 {
+					c.Kind = deleted
+				}
+			}
+			break
+		}
+		if exists[c.UID] = c; c.Kind == deleted {
+			delete(exists, c.UID)
+		}
+		changes = append(changes, c)
+		if i+1 == listed {
+			for _, one := range exists {
+				one.Kind = added
+				reports = append(reports, reportOfChange(one))
+			}
+			watch = len(reports) + 1
+			reports = append(reports, report{
+				At: c.At, Run: 1, Kind: synced, Resource: "pods", ResourceVersion: fmt.Sprint(revision), Acked: true,
+			})
+		} else if i+1 > listed {
+			reports = append(reports, reportOfChange(c))
+		}
+	}
+	return newHistory(changes, []epoch{{}}), reports, watch
+}
+
+func reportOfChange(c change) report {
+	return report{
+		At: c.At.Add(time.Millisecond), Run: 1, Kind: c.Kind, Resource: c.Resource, Namespace: c.Namespace,
+		Name: c.Name, UID: c.UID, ResourceVersion: fmt.Sprint(c.Revision), Acked: true,
+	}
+}
+
+// TestCheckFindsWhatIsMissing: exactly what a client has left out is found, beside the history and beside a recording
+// that has everything.
+func TestCheckFindsWhatIsMissing(t *testing.T) {
+	for seed := range seedtest.Default(100).All(t) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		h, reports, watch := randomHistory(r)
+		lacks := slices.Clone(reports)
+		want := counts{Changes: r.IntN(6)}
+		for range want.Changes {
+			i := watch + r.IntN(len(lacks)-watch)
+			if lacks[i].Kind == deleted {
+				want.Deletions++
+			}
+			lacks = slices.Delete(lacks, i, i+1)
+		}
+		history := writeFile(t, "history.jsonl", func(w io.Writer) error { return writeHistory(w, h, nil) })
+		path, whole := writeReports(t, lacks), writeReports(t, reports)
+		beside, err := checkBeside(path, whole, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone, err := checkHistory(path, history, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range []*verdict{alone.summary.Clients[0], beside.summary.Clients[0]} {
+			got := counts{
+				Changes: v.ChangesMissed, Deletions: v.DeletionsMissed, Invented: v.Invented, Repeats: v.Repeats,
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("seed %d: what is missing (-left out +found):\n%s%s", seed, diff, texts(v))
+			}
+		}
+		if v := beside.summary.Clients[1]; v.broken() > 0 {
+			t.Fatalf("seed %d: the recording that has everything is blamed:\n%s", seed, texts(v))
+		}
+	}
+}
