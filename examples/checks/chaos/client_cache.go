@@ -244,9 +244,9 @@ func (v *cacheView) reportSynced() {
 		v.life.rec.add(r)
 		v.reported[uid] = r
 	}
+	// Its version is not known: that of the informer is what it has read, not what handlers have received.
 	v.life.rec.add(report{
 		At: time.Now(), Run: v.life.run, Kind: synced, Resource: v.info.resource(), Acked: true,
-		ResourceVersion: v.informer.LastSyncResourceVersion(),
 	})
 }
 

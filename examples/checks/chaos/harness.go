@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -41,7 +42,6 @@ const (
 type watcher struct {
 	client
 	rec *recording
-	err error
 }
 
 // begun reports whether the faults may begin.
@@ -67,25 +67,43 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 	w.faults = o.faults
 	before := measureLeftovers()
 
+	ctx, fail := context.WithCancelCause(ctx) // ends everything when a client can't run
 	clientCtx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var running sync.WaitGroup
+	defer func() { // no process of a client outlives its server
+		fail(nil)
+		cancel()
+		waitFor(&running, clientEnd)
+	}()
 	var watchers []*watcher
 	for _, c := range o.clients {
 		one := &watcher{client: c, rec: newRecording()}
 		watchers = append(watchers, one)
-		running.Go(func() { one.err = c.run(clientCtx, w, one.rec) })
+		running.Go(func() {
+			if err := c.run(clientCtx, w, one.rec); err != nil {
+				fail(fmt.Errorf("client %s: %w", one.subject().Name, err))
+			}
+		})
 	}
-	if late := awaitAll(ctx, watchers, syncTime, (*watcher).begun); len(late) > 0 {
+	if late := awaitAll(ctx, watchers, syncTime, (*watcher).begun); len(late) > 0 && ctx.Err() == nil {
 		o.log.Warn("not all clients are synced, and the faults begin", "without", late)
 	}
+	names := map[string]bool{}
 	for _, one := range watchers {
 		if p, ok := one.client.(*program); ok {
 			p.begin(one.rec)
 		}
+		if name := one.subject().Name; names[name] {
+			fail(fmt.Errorf("two clients call themselves %s: each must have a name of its own", name))
+		} else {
+			names[name] = true
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
 	}
 	faults := w.run(ctx, o.lasts)
-	if err := w.failure(); err != nil {
+	if err := cmp.Or(context.Cause(ctx), w.failure()); err != nil {
 		return nil, err
 	}
 	o.log.Info("the faults are over")
@@ -106,9 +124,6 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 	out := &outcome{seed: o.seed, faults: faults, changes: len(h.changes), errors: map[string][]string{}}
 	out.left = measureLeftovers().since(before)
 	for _, one := range watchers {
-		if one.err != nil {
-			return nil, fmt.Errorf("client %s: %w", one.subject().Name, one.err)
-		}
 		v := one.judge(h, faults)
 		out.verdicts = append(out.verdicts, v)
 		out.errors[v.Name] = one.rec.errors
@@ -119,7 +134,7 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 			return nil, fmt.Errorf("record the run: %w", err)
 		}
 	}
-	return out, ctx.Err()
+	return out, context.Cause(ctx)
 }
 
 // judge judges a client that has ended.

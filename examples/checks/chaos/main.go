@@ -107,8 +107,12 @@ func runSeeds(
 			if ctx.Err() != nil {
 				return nil, err
 			}
-			s.Failures = append(s.Failures, fmt.Sprintf("seed %d: %v", o.seed, err))
-			fmt.Fprintf(os.Stderr, "chaos: seed %d: %v\n", o.seed, err)
+			err = fmt.Errorf("seed %d: %w", o.seed, err)
+			if len(seeds) == 1 {
+				return nil, err
+			}
+			s.Failures = append(s.Failures, err.Error())
+			fmt.Fprintln(os.Stderr, "chaos:", err)
 			continue
 		}
 		s.add(result)

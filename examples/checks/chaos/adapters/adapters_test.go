@@ -70,12 +70,12 @@ func TestAdapters(t *testing.T) {
 			replaced,
 		},
 		{
-			"so does its informer here", "controller-runtime", "controller-runtime's cache, controller-runtime v",
+			"so does its informer here", "controller-runtime", "controller-runtime, controller-runtime v",
 			"SYNCED@", replaced,
 		},
 		{
 			"and its loop here", "controller-runtime-compact",
-			"controller-runtime's cache, compact, controller-runtime v", "SYNCED@", replaced,
+			"controller-runtime, compact, controller-runtime v", "SYNCED@", replaced,
 		},
 		{
 			"our informer compares by uid, and hands over the last state", "informer-door",

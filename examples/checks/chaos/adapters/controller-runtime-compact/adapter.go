@@ -13,7 +13,7 @@ import (
 
 func main() {
 	adapter.Main(
-		adapter.Client{Name: "controller-runtime's cache, compact", Module: "sigs.k8s.io/controller-runtime"},
+		adapter.Client{Name: "controller-runtime, compact", Module: "sigs.k8s.io/controller-runtime"},
 		func(ctx context.Context, j *adapter.Judge) error {
 			return cached.Print(ctx, j, cache.Options{NewInformer: informer.NewCompact})
 		})

@@ -11,6 +11,6 @@ import (
 )
 
 func main() {
-	adapter.Main(adapter.Client{Name: "controller-runtime's cache", Module: "sigs.k8s.io/controller-runtime"},
+	adapter.Main(adapter.Client{Name: "controller-runtime", Module: "sigs.k8s.io/controller-runtime"},
 		func(ctx context.Context, j *adapter.Judge) error { return cached.Print(ctx, j, cache.Options{}) })
 }
