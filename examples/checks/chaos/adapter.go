@@ -25,6 +25,9 @@ type program struct {
 	mu     sync.Mutex
 	lines  *lineReader // nil before the first process
 	memory int64       // the most that its processes had
+
+	exits    int // that the judge did not cause
+	lastExit string
 }
 
 const (
@@ -94,11 +97,15 @@ type programCounts struct {
 	MemoryKB   int64  `json:"memory_kb"`         // of all its processes, at most
 	Unreadable int    `json:"unreadable"`        // lines
 	Problem    string `json:"problem,omitempty"` // of the first of those
+	Exits      int    `json:"exits"`             // that the judge did not cause
+	LastExit   string `json:"last_exit,omitempty"`
 }
 
 // counts returns what is known of the program when it has ended.
 func (p *program) counts() programCounts {
-	return programCounts{p.lines.client.Version, p.memory >> 10, p.lines.unreadable, p.lines.problem}
+	return programCounts{
+		p.lines.client.Version, p.memory >> 10, p.lines.unreadable, p.lines.problem, p.exits, p.lastExit,
+	}
 }
 
 // add adds what another seed has shown.
@@ -106,6 +113,7 @@ func (c *programCounts) add(o programCounts) {
 	c.Version, c.Problem = cmp.Or(c.Version, o.Version), cmp.Or(c.Problem, o.Problem)
 	c.MemoryKB = max(c.MemoryKB, o.MemoryKB)
 	c.Unreadable += o.Unreadable
+	c.Exits, c.LastExit = c.Exits+o.Exits, cmp.Or(o.LastExit, c.LastExit)
 }
 
 // begun reports whether the faults may begin.
@@ -136,7 +144,7 @@ func (p *program) run(ctx context.Context, w *world, rec *recording) error {
 	}
 	p.mu.Lock()
 	p.lines = newLineReader(w.definitions.resources())
-	p.memory = 0
+	p.memory, p.exits, p.lastExit = 0, 0, ""
 	p.mu.Unlock()
 	for ctx.Err() == nil {
 		if err := p.runOnce(ctx, w, rec, dir, environment); err != nil {
@@ -203,26 +211,36 @@ func (p *program) runOnce(ctx context.Context, w *world, rec *recording, dir str
 	})
 	exited := make(chan struct{})
 	go func() { cmd.Wait(); close(exited) }()
-	p.await(ctx, rec, group, exited)
+	byItself := p.await(ctx, rec, group, exited)
 	unregister()
 	syscall.Kill(group, syscall.SIGKILL) // what it left behind
 	<-exited
-	reading.Wait()
+	waitFor(&reading, programEnd) // what has left the group may hold the pipes open
 	stdout.Close()
 	stderr.Close()
-	if ctx.Err() == nil {
-		rec.fail(fmt.Errorf("the process ended: %v", cmd.ProcessState))
+	reading.Wait()
+	if byItself {
+		p.noteExit(cmd.ProcessState, rec)
 	}
 	return nil
 }
 
-// await returns when the process has exited, or is to be killed. It measures its memory meanwhile.
-func (p *program) await(ctx context.Context, rec *recording, group int, exited <-chan struct{}) {
+func (p *program) noteExit(state *os.ProcessState, rec *recording) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.exits++
+	p.lastExit = state.String()
+	rec.fail(fmt.Errorf("the process ended: %s", p.lastExit))
+}
+
+// await returns when the process has exited by itself, which it reports, or is to be killed. It measures its memory
+// meanwhile.
+func (p *program) await(ctx context.Context, rec *recording, group int, exited <-chan struct{}) (byItself bool) {
 	die := time.After(500*time.Millisecond + rand.N(5*time.Second)) // if it says that it resumes
 	for second := time.Tick(time.Second); ; {
 		select {
 		case <-exited:
-			return
+			return true
 		case <-ctx.Done():
 			syscall.Kill(group, syscall.SIGCONT)
 			syscall.Kill(group, syscall.SIGTERM)
@@ -230,13 +248,13 @@ func (p *program) await(ctx context.Context, rec *recording, group int, exited <
 			case <-exited:
 			case <-time.After(programEnd):
 			}
-			return
+			return false
 		case <-die:
 			select {
 			case <-rec.calm:
 			default:
 				if p.subject().Checkpoint {
-					return
+					return false
 				}
 			}
 		case <-second:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -141,9 +142,12 @@ func (l *lineReader) reportsOf(one clientLine, at time.Time) (reports []report, 
 	default:
 		return nil, nil
 	}
+	if err := checkVersion(one.ResourceVersion); err != nil {
+		return nil, err
+	}
 	resources := l.scope()
 	if one.Resource != "" {
-		name, err := resourceNamed(one.Resource)
+		name, err := l.resourceNamed(one.Resource)
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +163,7 @@ func (l *lineReader) reportsOf(one clientLine, at time.Time) (reports []report, 
 func (l *lineReader) introduce(one clientLine) error {
 	for i, text := range one.Resources {
 		var err error
-		if one.Resources[i], err = resourceNamed(text); err != nil {
+		if one.Resources[i], err = l.resourceNamed(text); err != nil {
 			return err
 		}
 	}
@@ -180,18 +184,24 @@ func (l *lineReader) setObject(r *report, one clientLine) error {
 		return fmt.Errorf("invalid %s without a uid: must have uid, or object.metadata.uid", one.Type)
 	case one.Resource != "":
 		var err error
-		if r.Resource, err = resourceNamed(one.Resource); err != nil {
+		if r.Resource, err = l.resourceNamed(one.Resource); err != nil {
 			return err
 		}
 	case one.Object != nil:
 		kind := schema.FromAPIVersionAndKind(one.Object.APIVersion, one.Object.Kind)
 		if r.Resource = l.plurals[kind.GroupKind()]; r.Resource == "" {
 			plural, _ := meta.UnsafeGuessKindToResource(kind)
-			r.Resource = plural.GroupResource().String()
+			var err error
+			if r.Resource, err = l.resourceNamed(plural.GroupResource().String()); err != nil {
+				return err
+			}
 		}
 	default:
 		return fmt.Errorf("invalid %s without a resource: must have resource, or object with apiVersion and kind",
 			one.Type)
+	}
+	if err := checkVersion(r.ResourceVersion); err != nil {
+		return err
 	}
 	if r.Kind == deleted && (r.ResourceVersion == "" || r.ResourceVersion == l.last[r.UID]) {
 		r.Inferred = true
@@ -203,19 +213,32 @@ func (l *lineReader) setObject(r *report, one clientLine) error {
 // scope returns the resources that the client watches.
 func (l *lineReader) scope() []string {
 	if len(l.client.Resources) > 0 {
-		return l.client.Resources
+		return slices.Clone(l.client.Resources)
 	}
-	var all []string
-	for _, name := range l.plurals {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Values(l.plurals))
 }
 
 // unsynced returns the resources whose SYNCED is missing.
 func (l *lineReader) unsynced() []string {
 	return slices.DeleteFunc(l.scope(), func(name string) bool { return l.synced[name] })
+}
+
+// resourceNamed returns the name of a resource without its version. It must be one that the client may watch, if these
+// are known.
+func (l *lineReader) resourceNamed(text string) (string, error) {
+	name, err := resourceNamed(text)
+	if known := slices.Sorted(maps.Values(l.plurals)); err == nil && len(known) > 0 && !slices.Contains(known, name) {
+		return "", fmt.Errorf("invalid resource %q: must be one of %s", text, strings.Join(known, ", "))
+	}
+	return name, err
+}
+
+// checkVersion refuses a version that none of etcd can be.
+func checkVersion(text string) error {
+	if text != "" && revision(text) < 0 {
+		return fmt.Errorf("invalid resourceVersion %.80q: must be a number", text)
+	}
+	return nil
 }
 
 // resourceNamed returns the name of a resource without its version.

@@ -45,9 +45,14 @@ func TestLines(t *testing.T) {
 			`{"type":"SYNCED","resource":"widgets.v1.chaos.example.com","resourceVersion":"5"}`,
 			`{"type":"SYNCED","resource":"apis/chaos.example.com/v1/widgets","resourceVersion":"6"}`,
 		}, []report{about(synced, widgets, "5"), about(synced, widgets, "6")}, 0},
-		{"a kind that the judge does not have", []string{
-			strings.ReplaceAll(`{"type":"ADDED","object":`+object("Policy", "u", "5")+`}`, group, "x.example.com")},
-			[]report{func() report { r := of(added, "u", "5"); r.Resource = "policies.x.example.com"; return r }()}, 0},
+		{"resources that the judge does not have", []string{
+			strings.ReplaceAll(`{"type":"ADDED","object":`+object("Policy", "u", "5")+`}`, group, "x.example.com"),
+			`{"type":"CLIENT","resources":["nonsense.example.com"]}`, `{"type":"SYNCED","resource":"widgets"}`,
+		}, nil, 3},
+		{"versions that etcd can't have", []string{
+			`{"type":"SYNCED","resourceVersion":"null"}`, `{"type":"POSITION","resourceVersion":"-1"}`,
+			`{"type":"ADDED","object":` + object("Widget", "u", "banana") + `}`,
+		}, nil, 3},
 		{"a deletion with a version of its own is exact", []string{
 			`{"type":"ADDED","object":` + object("Widget", "u", "5") + `}`,
 			`{"type":"DELETED","object":` + object("Widget", "u", "6") + `}`,
@@ -103,6 +108,33 @@ func TestLines(t *testing.T) {
 				t.Errorf("%d lines could not be read, the first: %q; want %d", l.unreadable, l.problem, test.unreadable)
 			}
 		})
+	}
+}
+
+// TestClaimedResources: what a client claims stays as it is, whatever it has said SYNCED of.
+func TestClaimedResources(t *testing.T) {
+	l := newLineReader(newDefinitions().resources())
+	for _, text := range []string{
+		`{"type":"CLIENT","resources":["widgets.v1.chaos.example.com","apis/chaos.example.com/v1/globes"]}`,
+		`{"type":"SYNCED","resource":"widgets.chaos.example.com"}`,
+	} {
+		if _, err := l.read([]byte(text), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		l.unsynced()
+	}
+	want := [][]string{{widgets, "globes." + group}, {"globes." + group}}
+	if diff := cmp.Diff(want, [][]string{l.client.Resources, l.unsynced()}); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestGuessedResources: where the resources are not known, a kind has the plural that it would usually have.
+func TestGuessedResources(t *testing.T) {
+	text := `{"type":"ADDED","object":{"apiVersion":"x.example.com/v1","kind":"Policy","metadata":{"uid":"u"}}}`
+	reports, err := newLineReader(nil).read([]byte(text), time.Now())
+	if err != nil || len(reports) != 1 || reports[0].Resource != "policies.x.example.com" {
+		t.Errorf("%v, %v", reports, err)
 	}
 }
 

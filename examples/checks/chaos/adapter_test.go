@@ -93,14 +93,14 @@ printf '{"type":"DELETED","resource":"widgets.chaos.example.com","uid":"u","reso
 	if diff := cmp.Diff(want, p.subject(), cmp.AllowUnexported(subject{})); diff != "" {
 		t.Error(diff)
 	}
-	if c := p.counts(); c.Version != "1.2" {
-		t.Errorf("its version is %q", c.Version)
+	counted := programCounts{
+		Version: "1.2", Unreadable: 1, Problem: p.lines.problem, Exits: 1, LastExit: "exit status 0",
+	}
+	if diff := cmp.Diff(counted, p.counts()); diff != "" {
+		t.Error(diff)
 	}
 	if !p.begun() {
 		t.Error("all that it watches is SYNCED, and the faults may not begin")
-	}
-	if p.lines.unreadable != 1 {
-		t.Errorf("%d lines could not be read: %s", p.lines.unreadable, p.lines.problem)
 	}
 	if len(rec.errors) != 2 || !strings.HasSuffix(rec.errors[0], "/home") ||
 		!strings.HasSuffix(rec.errors[1], "the process ended: exit status 0") {
@@ -153,6 +153,9 @@ while :; do sleep 0.1; done`, "GAP"},
 		{"it has ended, and its child has not", `
 sleep 1000 &
 echo '` + ready + `'`, "GAP"},
+		{"its child has left the group, and holds the pipes open", `
+setsid sh -c 'echo "$0"; exec sleep 30' '` + ready + `' &
+wait`, "GAP"},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
@@ -176,8 +179,8 @@ exec sleep 1000`)
 	if d := time.Since(began); d > 15*time.Second || !p.subject().Checkpoint {
 		t.Errorf("it ran for %v", d)
 	}
-	if len(rec.errors) != 1 || !strings.Contains(rec.errors[0], "signal: killed") {
-		t.Errorf("the notes are %q", rec.errors)
+	if p.exits != 0 || len(rec.errors) != 0 {
+		t.Errorf("it ended %d times by itself: %q", p.exits, rec.errors)
 	}
 }
 

@@ -46,7 +46,7 @@ func (v *cacheView) compare(ctx context.Context) {
 // compareLast compares with etcd what the last cache contains.
 func (v *cacheView) compareLast() {
 	t := v.life.world.database.truth
-	h := newHistory(t.all(), t.epochs())
+	h := t.history()
 	truth := h.view(scope{Resources: []string{v.info.resource()}})
 	newest := len(h.epochs) - 1
 	want := map[types.UID]string{}

@@ -112,7 +112,7 @@ func (f *finding) print(w io.Writer) {
 	f.summary.printCounts(row)
 	t.Flush()
 	fmt.Fprintln(w)
-	f.summary.printUnreadable(w)
+	f.summary.printPrograms(w)
 	for _, text := range f.notes {
 		fmt.Fprintln(w, text)
 	}

@@ -137,23 +137,25 @@ func TestCheckOfARecordingThatEnds(t *testing.T) {
 		{"it goes on for less than 10 s after the changes", begin + alive(12), 0, "judged up to version 2. 3 later"},
 		{"it goes on for 10 s after two of three", begin + alive(14), foundSomething,
 			"judged up to version 4. 1 later changes"},
-		{"it goes on for longer", begin + alive(30), foundSomething, "MODIFIED of  at 3 was never reported"},
+		{"it goes on for longer", begin + alive(30), foundSomething, "MODIFIED of pods a/ at 3 was never reported"},
 		{"the last change may come before others, if only the order of each object is kept", begin + at(6, "+w@5"), 0,
 			"judged up to version 5. 2 later"},
-		{"but not if versions ascend", strict + begin + at(6, "+w@5"), foundSomething, "DELETED of  at 4 was never"},
-		{"END: everything is due", begin + `{"type":"END"}`, foundSomething, "DELETED of  at 4 was never"},
+		{"but not if versions ascend", strict + begin + at(6, "+w@5"), foundSomething,
+			"DELETED of pods a/ at 4 was never"},
+		{"END: everything is due", begin + `{"type":"END"}`, foundSomething, "DELETED of pods a/ at 4 was never"},
 		{"within a GAP nothing is due", begin + at(6, "G") + alive(15), 0, "judged up to version 2"},
 		{"... and what a list has by then is no lie", begin + at(6, "G") + at(6, "-v@2!") + alive(15), 0,
 			"judged up to version 4. 2 later"},
 		{"without times: nothing after the last version", untimed, 0, "client has no times"},
-		{"without times: up to the last version", untimed + at(-1, "-v@4"), foundSomething, "MODIFIED of  at 3 was"},
+		{"without times: up to the last version", untimed + at(-1, "-v@4"), foundSomething,
+			"MODIFIED of pods a/ at 3 was"},
 		{"without times: all", untimed + at(-1, "~u@3") + at(-1, "-v@4") + at(-1, "+w@5"), 0, "client has no times"},
 		{"a first list lacks what was deleted just before, and its version is unknown", at(5, "+u@3") + at(5, "S") +
 			alive(12), 0, "judged up to version 3. 4 later"},
 		{"READY says from when on changes are due", at(2, "+u@1") + at(2, "+v@2") + `{"type":"READY"}` + "\n" +
-			alive(30), foundSomething, "DELETED of  at 4"},
+			alive(30), foundSomething, "DELETED of pods a/ at 4"},
 		{"a SYNCED of all resources", at(2, "+u@1") + at(2, "+v@2") +
-			`{"type":"SYNCED","resourceVersion":"2"}` + "\n" + alive(30), foundSomething, "DELETED of  at 4"},
+			`{"type":"SYNCED","resourceVersion":"2"}` + "\n" + alive(30), foundSomething, "DELETED of pods a/ at 4"},
 	} {
 		history := writeText(t, "history.jsonl", historyText)
 		status, out := runCheck(writeText(t, "client.jsonl", test.client), "-history", history)

@@ -110,6 +110,10 @@ func (j *judgement) walk() {
 			}
 			clear(j.order)
 		case synced:
+			if top := j.view.history.top; top > 0 && revision(r.ResourceVersion) > top {
+				j.violate(&j.verdict.Invented, i, "", "etcd had no such revision: its last one was %d", top)
+				r.ResourceVersion = ""
+			}
 			for _, c := range j.cellsOf(r.Namespace) {
 				j.sync(c, i, r)
 			}

@@ -107,13 +107,14 @@ func (j *judgement) checkEnd() {
 				if f := j.ending(c, uid); f != nil && j.isDue(c.cell, f) {
 					continue // checkDue counts it
 				}
-				j.violate(&j.verdict.DeletionsMissed, len(j.reports)-1, uid,
-					"%s is gone, and was never reported as deleted", r.Name)
+				j.miss(&j.verdict.DeletionsMissed, len(j.reports)-1, uid,
+					"%s %s/%s (%s, reported at %s) is gone, and was never reported as deleted",
+					j.resource, r.Namespace, r.Name, uid, r.ResourceVersion)
 			}
 		}
 		j.verdict.Folds++
 		if differs := j.differs(c, newest, end); differs != "" {
-			j.violate(&j.verdict.FoldsWrong, len(j.reports)-1, "", "%s in namespace %q at the end: %s",
+			j.miss(&j.verdict.FoldsWrong, len(j.reports)-1, "", "%s in namespace %q at the end: %s",
 				j.resource, c.cell.namespace, differs)
 		}
 	}

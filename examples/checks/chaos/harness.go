@@ -110,7 +110,7 @@ func runSeed(ctx context.Context, o settings) (*outcome, error) {
 	for _, one := range watchers {
 		close(one.rec.calm)
 	}
-	h := newHistory(w.database.truth.all(), w.database.truth.epochs())
+	h := w.database.truth.history()
 	views := map[*watcher]*view{}
 	for _, one := range watchers {
 		views[one] = h.view(one.subject().Scope)

@@ -17,6 +17,7 @@ import (
 type history struct {
 	changes []change // by epoch and revision
 	epochs  []epoch
+	top     int64         // no revision of etcd ever was above it; 0 if that is not known
 	slack   time.Duration // by which the clocks of the truth and of the reports may differ
 }
 

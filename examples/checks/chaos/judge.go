@@ -54,7 +54,7 @@ type verdict struct {
 	details details
 }
 
-// times are medians in milliseconds by the name of a fault. The key "" stands for all faults.
+// times are medians in milliseconds by the name of a fault, -1 for never. The key "" stands for all faults.
 type times struct {
 	Recovery map[string]int64 `json:"recovery_ms"` // from the fault's end to the first live report of a change after it
 	Synced   map[string]int64 `json:"synced_ms"`   // the same until SYNCED, of those that were in a gap

@@ -51,7 +51,7 @@ func followContents(j *judgement, i int, r report) {
 }
 
 func describeContents(j *judgement, i int, text string) {
-	if c := &j.verdict.Contents; len(c.violations) < maxViolations {
+	if c := &j.verdict.Contents; len(c.violations) < perKind {
 		c.violations = append(c.violations, around(j, i, "", fmt.Sprintf("%s: %s", j.reports[i], text)))
 	}
 }

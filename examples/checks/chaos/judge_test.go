@@ -248,6 +248,64 @@ func texts(v *verdict) string {
 	return b.String()
 }
 
+// TestTimeBackIsNever: a client that does not report what follows a fault has not come back.
+func TestTimeBackIsNever(t *testing.T) {
+	h := parseTruth("+u@1, ~u@2, ~u@3, ~u@4")
+	faults := []fault{{"reset", time.Unix(2, 0), time.Unix(2, 0)}}
+	v := judge(subject{}, h, parseReports("+u@1, S@1"), faults)
+	if diff := cmp.Diff(map[string]int64{"reset": -1, "": -1}, v.Times.Recovery); diff != "" {
+		t.Error(diff)
+	}
+	if got := milliseconds(v.Times.Recovery, "reset"); got != "never" {
+		t.Errorf("it is printed as %q", got)
+	}
+}
+
+// TestVersionsThatNeverWere: SYNCED at a revision that etcd never had covers nothing.
+func TestVersionsThatNeverWere(t *testing.T) {
+	h := parseTruth("+u@1, ~u@2, ~u@3")
+	h.top = 3
+	for _, test := range []struct {
+		why, reports string
+		want         counts
+	}{
+		{"then nothing", "+u@1, S@999", counts{Invented: 1, Changes: 2, Folds: 1}},
+		{"then everything", "+u@1, S@999, ~u@2, ~u@3", counts{Invented: 1, Live: 2}},
+		{"after a GAP", "+u@1, S@1, G, ~u@2!, S@999, ~u@3", counts{Invented: 1, Live: 1}},
+	} {
+		v := judge(subject{Name: "test"}, h, parseReports(test.reports), nil)
+		if diff := cmp.Diff(test.want, countsOf(v)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s%s", test.why, diff, texts(v))
+		}
+	}
+}
+
+// TestViolationsOfEachKindAreDescribed: many repeats do not hide what is missing.
+func TestViolationsOfEachKindAreDescribed(t *testing.T) {
+	var truth, reports []string
+	for i := 1; i <= 40; i++ {
+		truth = append(truth, fmt.Sprintf("+u%d@%d", i, i))
+		if i <= 20 {
+			reports = append(reports, fmt.Sprintf("+u%d@%d", i, i))
+		}
+	}
+	reports = append([]string{"S@0"}, append(reports, reports...)...)
+	v := judge(subject{ByObject: true}, parseTruth(strings.Join(truth, ", ")),
+		parseReports(strings.Join(reports, ", ")), nil)
+	found := map[string]int{}
+	for _, one := range v.details.violations {
+		for _, text := range []string{"was reported before", "never reported", "at the end"} {
+			if strings.Contains(one.Text, text) {
+				found[text]++
+			}
+		}
+	}
+	want := map[string]int{"was reported before": perKind, "never reported": perKind, "at the end": 1}
+	if diff := cmp.Diff(want, found); diff != "" || v.Repeats != 20 || v.ChangesMissed != 20 {
+		t.Errorf("%d repeats, %d missing: %s", v.Repeats, v.ChangesMissed, diff)
+	}
+}
+
 // TestSeenByOthers: a change that a GAP excuses is a loss all the same, if another client has reported it.
 func TestSeenByOthers(t *testing.T) {
 	h := parseTruth("+u@1, ~u@2, ~u@3, ~u@4, -u@5")

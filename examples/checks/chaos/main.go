@@ -63,7 +63,7 @@ func main() {
 		os.Exit(2)
 	}
 	s.print(os.Stdout)
-	s.printUnreadable(os.Stdout)
+	s.printPrograms(os.Stdout)
 	s.printViolations(os.Stdout, *verbose)
 	if s.broken() {
 		os.Exit(1)
@@ -129,7 +129,7 @@ func printErrors(o *outcome) {
 	}
 	for name, errs := range o.errors {
 		for _, text := range errs {
-			fmt.Fprintf(os.Stderr, "%s returned: %s\n", name, text)
+			fmt.Fprintf(os.Stderr, "%s: %s\n", name, text)
 		}
 	}
 }

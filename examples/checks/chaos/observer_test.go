@@ -183,7 +183,7 @@ func (o *observer) frames(path string, body io.Reader, opened func()) string {
 // late notes whether a change arrived long after it was in etcd.
 func (o *observer) late(version string, began time.Time) {
 	revision, _ := strconv.ParseInt(version, 10, 64)
-	for _, c := range slices.Backward(o.w.database.truth.all()) {
+	for _, c := range slices.Backward(o.w.database.truth.history().changes) {
 		if c.Revision == revision && c.At.After(began) && time.Since(c.At) > 150*time.Millisecond {
 			o.note("late")
 		}

@@ -21,8 +21,8 @@ const (
 	synced   Kind = "SYNCED" // everything up to here has been reported
 	gap      Kind = "GAP"    // something may not have been reported
 
-	// committed is not reported by a client: its checkpoint stood at ResourceVersion when it was killed.
-	committed Kind = "COMMITTED"
+	// committed is where the checkpoint of a client stands: at ResourceVersion.
+	committed Kind = "POSITION"
 
 	// contents is what a cache contains: see Has and Wrong.
 	contents Kind = "CONTENTS"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -9,26 +10,30 @@ import (
 // samples are durations by the name of a fault.
 type samples map[string][]time.Duration
 
-// medians returns the medians in milliseconds; that of all has the key "".
+// never is the duration of what did not end.
+const never time.Duration = math.MaxInt64
+
+// medians returns the medians in milliseconds, -1 for never; that of all has the key "".
 func (s samples) medians() map[string]int64 {
 	out := map[string]int64{}
 	var all []time.Duration
 	for name, d := range s {
-		out[name] = median(d).Milliseconds()
+		out[name] = median(d)
 		all = append(all, d...)
 	}
 	if len(all) > 0 {
-		out[""] = median(all).Milliseconds()
+		out[""] = median(all)
 	}
 	return out
 }
 
-func median(d []time.Duration) time.Duration {
-	d = slices.Sorted(slices.Values(d))
-	if len(d) == 0 {
-		return 0
+// median returns the median of at least one duration in milliseconds, or -1 for never.
+func median(d []time.Duration) int64 {
+	slices.Sort(d)
+	if m := d[len(d)/2]; m != never {
+		return m.Milliseconds()
 	}
-	return d[len(d)/2]
+	return -1
 }
 
 func (s samples) add(other samples) {
@@ -64,8 +69,8 @@ func (j *judgement) recover() {
 		}
 		if i < len(moments) {
 			found.recoveries[f.Name] = append(found.recoveries[f.Name], moments[i].reported.Sub(f.To))
-		} else if written.After(f.To) { // never, so it took longer than until the last change
-			found.recoveries[f.Name] = append(found.recoveries[f.Name], written.Sub(f.To))
+		} else if written.After(f.To) {
+			found.recoveries[f.Name] = append(found.recoveries[f.Name], never)
 		}
 		if d, inGap := j.untilSynced(f.To); inGap {
 			found.syncs[f.Name] = append(found.syncs[f.Name], d)

@@ -185,9 +185,13 @@ func (s *summary) printGaps(row func(...any)) {
 	row(sums...)
 }
 
-// printUnreadable says what programs wrote that the judge could not read.
-func (s *summary) printUnreadable(w io.Writer) {
+// printPrograms says what went wrong with programs: what they wrote that the judge could not read, and how they ended.
+func (s *summary) printPrograms(w io.Writer) {
 	for _, v := range s.Clients {
+		if p := v.Program; p.Exits > 0 {
+			fmt.Fprintf(w, "\n%s ended %d times by itself, and was started again. The last time: %s\n",
+				v.Name, p.Exits, p.LastExit)
+		}
 		if p := v.Program; p.Unreadable > 0 {
 			fmt.Fprintf(w, "\n%s wrote %d lines that the judge can't read. The first: %s\n",
 				v.Name, p.Unreadable, p.Problem)
@@ -203,10 +207,14 @@ func total(counts map[string]int) (n int) {
 }
 
 func milliseconds(medians map[string]int64, name string) string {
-	if ms, found := medians[name]; found {
+	switch ms, found := medians[name]; {
+	case !found:
+		return ""
+	case ms < 0:
+		return "never"
+	default:
 		return fmt.Sprint(ms)
 	}
-	return ""
 }
 
 // printViolations writes the first violations of each of our clients, and with all those of others.
@@ -219,10 +227,6 @@ func (s *summary) printViolations(w io.Writer, all bool) {
 		return cmp.Compare(b.broken(), a.broken())
 	})
 	for _, v := range clients {
-		limit := 3
-		if all {
-			limit = maxViolations
-		}
 		found := v.Contents.violations
 		if v.Contents.Wrong == 0 && !all {
 			found = nil
@@ -230,7 +234,10 @@ func (s *summary) printViolations(w io.Writer, all bool) {
 		if v.Ours || all {
 			found = slices.Concat(found, v.details.violations)
 		}
-		for _, one := range found[:min(limit, len(found))] {
+		if !all {
+			found = found[:min(3, len(found))]
+		}
+		for _, one := range found {
 			fmt.Fprintf(w, "\nVIOLATION %s: %s\n%s", one.Client, one.Text, one.Context)
 		}
 	}

@@ -114,12 +114,14 @@ func (j *judgement) checkDue() {
 			if j.subject.Coalesces || j.wasReported(f) || j.restarts.hide(j.cell(d.cell), f.At) {
 				continue
 			}
-			j.verdict.ChangesMissed++
+			count := &j.verdict.ChangesMissed
 			if f.Kind == deleted {
-				j.verdict.DeletionsMissed++
+				*count++
+				count = &j.verdict.DeletionsMissed
 			}
-			j.describe(d.report, f.UID, "%s of %s at %d was never reported, and no GAP says so (%d was covered next)",
-				f.Kind, f.Name, f.Revision, d.to)
+			j.miss(count, d.report, f.UID,
+				"%s of %s %s/%s at %d was never reported, and no GAP says so: the client went on to %d",
+				f.Kind, f.Resource, f.Namespace, f.Name, f.Revision, d.to)
 		}
 	}
 	for k, c := range j.cells {

@@ -25,6 +25,7 @@ type truth struct {
 	begun   []epoch
 	last    map[string]change // the last change of each key
 	seen    int64             // revision up to which everything was read
+	top     int64             // the highest one that ever was read
 	news    chan struct{}     // closed when seen grows
 	err     error             // the history is incomplete
 }
@@ -69,6 +70,7 @@ func (t *truth) add(r mvcc.WatchResponse) {
 			t.last[key] = c
 		}
 		t.seen = ev.Kv.ModRevision
+		t.top = max(t.top, t.seen)
 	}
 	close(t.news)
 	t.news = make(chan struct{})
@@ -159,10 +161,13 @@ func valid(changes []change, epochs []epoch, at int) []change {
 	return kept
 }
 
-func (t *truth) all() []change {
+// history returns all that was read.
+func (t *truth) history() *history {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.changes)
+	h := newHistory(t.changes, slices.Clone(t.begun))
+	h.top = t.top
+	return h
 }
 
 // failure returns an error if the history is incomplete.
@@ -170,10 +175,4 @@ func (t *truth) failure() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err
-}
-
-func (t *truth) epochs() []epoch {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.begun)
 }

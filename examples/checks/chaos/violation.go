@@ -16,21 +16,19 @@ type violation struct {
 	Context      string // the truth about the object, the reports and the faults around it
 }
 
-const maxViolations = 20 // that a verdict describes; it counts all
+// perKind is how many violations of each kind a verdict describes. It counts all.
+const perKind = 5
 
 // violate counts a violation by the report with index i.
 func (j *judgement) violate(count *int, i int, uid types.UID, format string, args ...any) {
-	*count++
-	if i >= 0 && i < len(j.reports) {
-		format, args = "%s: "+format, append([]any{j.reports[i]}, args...)
-	}
-	j.describe(i, uid, format, args...)
+	j.miss(count, i, uid, "%s: "+format, append([]any{j.reports[i]}, args...)...)
 }
 
-// describe adds a violation near the report with index i.
-func (j *judgement) describe(i int, uid types.UID, format string, args ...any) {
-	if d := &j.verdict.details; len(d.violations) < maxViolations {
-		d.violations = append(d.violations, around(j, i, uid, fmt.Sprintf(format, args...)))
+// miss counts a violation by what was not reported, at the latest with the report with index i.
+func (j *judgement) miss(count *int, i int, uid types.UID, format string, args ...any) {
+	if *count++; *count <= perKind {
+		v := &j.verdict.details.violations
+		*v = append(*v, around(j, i, uid, fmt.Sprintf(format, args...)))
 	}
 }
 

@@ -45,7 +45,8 @@ func checkTruth(t *testing.T, w *world) {
 	}
 	got, want := map[version]bool{}, map[version]bool{}
 	objects := map[types.UID]change{}
-	for _, c := range valid(w.database.truth.all(), w.database.truth.epochs(), len(w.database.truth.epochs())-1) {
+	h := w.database.truth.history()
+	for _, c := range valid(h.changes, h.epochs, len(h.epochs)-1) {
 		if c.UID == "" {
 			t.Errorf("a change without a uid: %+v", c)
 		}
