@@ -12,6 +12,7 @@ import (
 // falseAnswer is what the proxy answers for a while instead of the server.
 type falseAnswer struct {
 	name string
+	what string
 	// respond answers a request. next answers it truly.
 	respond func(w http.ResponseWriter, r *http.Request, next http.Handler)
 	// frame is sent in each open watch, and at the beginning of each new one. Unless goOn is set, it is the last one.
@@ -20,21 +21,21 @@ type falseAnswer struct {
 }
 
 var falseAnswers = []falseAnswer{
-	{name: "429", respond: status(http.StatusTooManyRequests, "TooManyRequests")},
-	{name: "500", respond: status(http.StatusInternalServerError, "InternalError")},
-	{name: "503", respond: status(http.StatusServiceUnavailable, "ServiceUnavailable")},
-	{name: "504", respond: status(http.StatusGatewayTimeout, "Timeout")},
-	{name: "html", respond: body(http.StatusOK, "text/html",
+	{name: "429", what: "429 with Retry-After", respond: status(http.StatusTooManyRequests, "TooManyRequests")},
+	{name: "500", what: "500", respond: status(http.StatusInternalServerError, "InternalError")},
+	{name: "503", what: "503", respond: status(http.StatusServiceUnavailable, "ServiceUnavailable")},
+	{name: "504", what: "504", respond: status(http.StatusGatewayTimeout, "Timeout")},
+	{name: "html", what: "a page of HTML with status 200", respond: body(http.StatusOK, "text/html",
 		"<!DOCTYPE html><html><body>Please log in.</body></html>\n")},
-	{name: "empty-object", respond: body(http.StatusOK, "application/json", "{}\n")},
-	{name: "truncated", respond: truncated},
-	{name: "401", respond: status(http.StatusUnauthorized, "Unauthorized")},
-	{name: "404", respond: body(http.StatusNotFound, "text/plain; charset=utf-8", "404 page not found\n")},
-	{name: "no-version", respond: withoutVersion, frame: expired},
-	{name: "closed-watch", respond: closedWatch},
-	{name: "error-frame", respond: truly, frame: []byte(
+	{name: "empty-object", what: "{} with status 200", respond: body(http.StatusOK, "application/json", "{}\n")},
+	{name: "truncated", what: "half of each list and watch", respond: truncated},
+	{name: "401", what: "401", respond: status(http.StatusUnauthorized, "Unauthorized")},
+	{name: "404", what: "a gateway's page with status 404", respond: body(http.StatusNotFound, "text/plain; charset=utf-8", "404 page not found\n")},
+	{name: "no-version", what: "lists without a resourceVersion, after 410", respond: withoutVersion, frame: expired},
+	{name: "closed-watch", what: "watches that are closed at once", respond: closedWatch},
+	{name: "error-frame", what: "an ERROR that has no Status, in watches", respond: truly, frame: []byte(
 		`{"type":"ERROR","object":{"apiVersion":"` + group + `/v1","kind":"Widget","metadata":{"name":"x"}}}` + "\n")},
-	{name: "garbage-frame", respond: truly, frame: []byte("\x00\xff{]garbage\n"), goOn: true},
+	{name: "garbage-frame", what: "a frame of garbage, in watches", respond: truly, frame: []byte("\x00\xff{]garbage\n"), goOn: true},
 }
 
 // expired ends a watch so that the client lists.

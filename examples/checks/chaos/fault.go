@@ -52,13 +52,13 @@ func allFaults() []faultKind {
 	}
 	for _, a := range falseAnswers {
 		kinds = append(kinds, faultKind{
-			name: a.name, what: "the proxy answers falsely",
+			name: a.name, what: "the proxy answers: " + a.what,
 			cause: func(ctx context.Context, w *world, r *rand.Rand) error { return answerFalsely(ctx, w, r, &a) },
 		})
 	}
 	for _, b := range ruleBreakers {
 		kinds = append(kinds, faultKind{
-			name: b.name, what: "the proxy plays a server that breaks a rule",
+			name: b.name, what: "the proxy plays a server: " + b.what,
 			byName: b.name == restartsWatches, // a list may still be due at the end, for minutes
 			cause:  func(ctx context.Context, w *world, r *rand.Rand) error { return breakRule(ctx, w, r, b) },
 		})
