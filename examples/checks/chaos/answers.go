@@ -30,12 +30,14 @@ var falseAnswers = []falseAnswer{
 	{name: "empty-object", what: "{} with status 200", respond: body(http.StatusOK, "application/json", "{}\n")},
 	{name: "truncated", what: "half of each list and watch", respond: truncated},
 	{name: "401", what: "401", respond: status(http.StatusUnauthorized, "Unauthorized")},
-	{name: "404", what: "a gateway's page with status 404", respond: body(http.StatusNotFound, "text/plain; charset=utf-8", "404 page not found\n")},
+	{name: "404", what: "a gateway's page with status 404",
+		respond: body(http.StatusNotFound, "text/plain; charset=utf-8", "404 page not found\n")},
 	{name: "no-version", what: "lists without a resourceVersion, after 410", respond: withoutVersion, frame: expired},
 	{name: "closed-watch", what: "watches that are closed at once", respond: closedWatch},
 	{name: "error-frame", what: "an ERROR that has no Status, in watches", respond: truly, frame: []byte(
 		`{"type":"ERROR","object":{"apiVersion":"` + group + `/v1","kind":"Widget","metadata":{"name":"x"}}}` + "\n")},
-	{name: "garbage-frame", what: "a frame of garbage, in watches", respond: truly, frame: []byte("\x00\xff{]garbage\n"), goOn: true},
+	{name: "garbage-frame", what: "a frame of garbage, in watches",
+		respond: truly, frame: []byte("\x00\xff{]garbage\n"), goOn: true},
 }
 
 // expired ends a watch so that the client lists.

@@ -21,10 +21,22 @@ type ruleBreaker struct {
 var ruleBreakers = []ruleBreaker{
 	{name: "gateway", what: "a gateway that answers 4xx", play: servers.Gateway},
 	{name: "drips", what: "its bytes drip", play: func() servers.Personality { return servers.Drips(200) }},
-	{name: "ignores-timeout", what: "it ignores timeoutSeconds", play: func() servers.Personality { return servers.IgnoresTimeout(0) }},
-	{name: "webhook-down", what: "a conversion webhook fails for one object", play: func() servers.Personality { return servers.WebhookDown("o-3") }, frame: expired},
-	{name: restartsWatches, what: "its watches begin with what exists", play: func() servers.Personality { return servers.RestartsWatches(3) }},
-	{name: "empty-pages", what: "its lists have pages without objects", play: func() servers.Personality { return servers.EmptyPages(4) }, frame: expired},
+	{
+		name: "ignores-timeout", what: "it ignores timeoutSeconds",
+		play: func() servers.Personality { return servers.IgnoresTimeout(0) },
+	},
+	{
+		name: "webhook-down", what: "a conversion webhook fails for one object",
+		play: func() servers.Personality { return servers.WebhookDown("o-3") }, frame: expired,
+	},
+	{
+		name: restartsWatches, what: "its watches begin with what exists",
+		play: func() servers.Personality { return servers.RestartsWatches(3) },
+	},
+	{
+		name: "empty-pages", what: "its lists have pages without objects",
+		play: func() servers.Personality { return servers.EmptyPages(4) }, frame: expired,
+	},
 }
 
 // breakRule also ends the connections that are open at its beginning and at its end.
