@@ -39,6 +39,7 @@ type change struct {
 	Name      string
 	UID       types.UID
 	Labels    map[string]string // of the object; of the last state if it is deleted
+	Reported  bool              // At is when somebody reported it: it can have been long before
 }
 
 // epoch is a part of the truth. Each begins when etcd is restored from a copy, which voids the changes of earlier
