@@ -131,7 +131,7 @@ func (l *lineReader) reportsOf(one clientLine, at time.Time) (reports []report, 
 		}
 		return []report{r}, nil
 	case string(gap):
-		r.Reason = anyReason
+		r.Reason = reasonUnsaid
 		if g := one.Gap; g != nil {
 			r.Reason, r.From, r.HistoryLost = g.Reason, g.From, g.HistoryLost
 		}

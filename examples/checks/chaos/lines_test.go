@@ -28,7 +28,7 @@ func TestLines(t *testing.T) {
 		return report{Run: 1, Kind: kind, Resource: resource, ResourceVersion: version, Acked: true}
 	}
 	lost := about(gap, widgets, "")
-	lost.Reason = anyReason
+	lost.Reason = reasonUnsaid
 	full := about(gap, widgets, "")
 	full.Namespace, full.Worker, full.Reason, full.From, full.HistoryLost = "a", "a", "expired", "4", true
 	for _, test := range []struct {
