@@ -85,6 +85,11 @@ func TestLines(t *testing.T) {
 			`{"type":"ADDED","resource":"widgets/x/y/z","uid":"u"}`, `{"type":"SYNCED","resource":"a b"}`,
 			`{"type":"CLIENT","resources":["a b"]}`,
 		}, nil, 7},
+		{"objects without their namespace or version", []string{
+			`{"type":"ADDED","resource":"widgets.chaos.example.com","name":"n","uid":"u","resourceVersion":"5"}`,
+			`{"type":"ADDED","resource":"widgets.chaos.example.com","namespace":"a","name":"n","uid":"u"}`,
+			`{"type":"DELETED","resource":"widgets.chaos.example.com","name":"n","uid":"u"}`,
+		}, nil, 3},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			l := newLineReader(newDefinitions().resources())
