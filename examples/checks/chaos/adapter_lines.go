@@ -63,8 +63,9 @@ type lineObject struct {
 
 // lineReader makes reports of the lines of one client.
 type lineReader struct {
-	plurals map[schema.GroupKind]string // known resources, such as "widgets.chaos.example.com"
-	run     int                         // of the next reports
+	plurals    map[schema.GroupKind]string // known resources, such as "widgets.chaos.example.com"
+	namespaced map[string]bool             // those whose objects have namespaces
+	run        int                         // of the next reports
 
 	client     clientLine // its CLIENT, or zero
 	ready      bool
@@ -77,10 +78,12 @@ type lineReader struct {
 // newLineReader returns a reader for a client that may watch some resources. The names of others are guessed.
 func newLineReader(known []crdInfo) *lineReader {
 	l := &lineReader{
-		run: 1, plurals: map[schema.GroupKind]string{}, synced: map[string]bool{}, last: map[types.UID]string{},
+		run: 1, plurals: map[schema.GroupKind]string{}, namespaced: map[string]bool{}, synced: map[string]bool{},
+		last: map[types.UID]string{},
 	}
 	for _, c := range known {
 		l.plurals[schema.GroupKind{Group: c.GVR.Group, Kind: c.Kind}] = c.resource()
+		l.namespaced[c.resource()] = c.Namespaced
 	}
 	return l
 }
@@ -132,7 +135,7 @@ func (l *lineReader) reportsOf(one clientLine, at time.Time) (reports []report, 
 		}
 		return []report{r}, nil
 	case string(gap):
-		r.Reason = anyReason
+		r.Reason = reasonUnsaid
 		if g := one.Gap; g != nil {
 			r.Reason, r.From, r.HistoryLost = g.Reason, g.From, g.HistoryLost
 		}
@@ -202,6 +205,12 @@ func (l *lineReader) setObject(r *report, one clientLine) error {
 	}
 	if err := checkVersion(r.ResourceVersion); err != nil {
 		return err
+	}
+	switch {
+	case r.Namespace == "" && l.namespaced[r.Resource]:
+		return fmt.Errorf("invalid %s without a namespace: must have that of the object", one.Type)
+	case r.ResourceVersion == "" && r.Kind != deleted:
+		return fmt.Errorf("invalid %s without a resourceVersion: must have that of the object", one.Type)
 	}
 	if r.Kind == deleted && (r.ResourceVersion == "" || r.ResourceVersion == l.last[r.UID]) {
 		r.Inferred = true

@@ -28,7 +28,7 @@ func TestLines(t *testing.T) {
 		return report{Run: 1, Kind: kind, Resource: resource, ResourceVersion: version, Acked: true}
 	}
 	lost := about(gap, widgets, "")
-	lost.Reason = anyReason
+	lost.Reason = reasonUnsaid
 	full := about(gap, widgets, "")
 	full.Namespace, full.Worker, full.Reason, full.From, full.HistoryLost = "a", "a", "expired", "4", true
 	for _, test := range []struct {
@@ -90,6 +90,11 @@ func TestLines(t *testing.T) {
 			`{"type":"ADDED","resource":"widgets/x/y/z","uid":"u"}`, `{"type":"SYNCED","resource":"a b"}`,
 			`{"type":"CLIENT","resources":["a b"]}`,
 		}, nil, 7},
+		{"objects without their namespace or version", []string{
+			`{"type":"ADDED","resource":"widgets.chaos.example.com","name":"n","uid":"u","resourceVersion":"5"}`,
+			`{"type":"ADDED","resource":"widgets.chaos.example.com","namespace":"a","name":"n","uid":"u"}`,
+			`{"type":"DELETED","resource":"widgets.chaos.example.com","name":"n","uid":"u"}`,
+		}, nil, 3},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			l := newLineReader(newDefinitions().resources())
@@ -131,7 +136,8 @@ func TestClaimedResources(t *testing.T) {
 
 // TestGuessedResources: where the resources are not known, a kind has the plural that it would usually have.
 func TestGuessedResources(t *testing.T) {
-	text := `{"type":"ADDED","object":{"apiVersion":"x.example.com/v1","kind":"Policy","metadata":{"uid":"u"}}}`
+	text := `{"type":"ADDED","object":{"apiVersion":"x.example.com/v1","kind":"Policy",` +
+		`"metadata":{"uid":"u","resourceVersion":"5"}}}`
 	reports, err := newLineReader(nil).read([]byte(text), time.Now())
 	if err != nil || len(reports) != 1 || reports[0].Resource != "policies.x.example.com" {
 		t.Errorf("%v, %v", reports, err)

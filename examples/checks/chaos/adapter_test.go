@@ -70,10 +70,10 @@ func TestProgram(t *testing.T) {
 	p := writeProgram(t, "loop.sh", `
 echo '{"type":"CLIENT","name":"a loop","version":"1.2","strict":true,"resources":["widgets.chaos.example.com"]}'
 pwd >&2
-echo '{"type":"ADDED","resource":"widgets.chaos.example.com","uid":"u","resourceVersion":"5"}'
+echo '{"type":"ADDED","resource":"widgets.chaos.example.com","namespace":"a","uid":"u","resourceVersion":"5"}'
 echo 'no line of ours'
 echo '{"type":"SYNCED","resourceVersion":"5"}'
-printf '{"type":"DELETED","resource":"widgets.chaos.example.com","uid":"u","resourceVersion":"7"}'
+printf '{"type":"DELETED","resource":"widgets.chaos.example.com","namespace":"a","uid":"u","resourceVersion":"7"}'
 `)
 	if got := p.subject().Name; got != "loop" {
 		t.Errorf("before its CLIENT it is called %q", got)

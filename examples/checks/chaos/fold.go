@@ -103,7 +103,7 @@ func (j *judgement) checkEnd() {
 		}
 		want := j.view.state(c.cell, newest, end)
 		for uid, r := range c.fold {
-			if want[uid] == nil && !c.excused[uid] {
+			if want[uid] == nil && !c.excused[uid] && j.view.uids[uid] {
 				if f := j.ending(c, uid); f != nil && j.isDue(c.cell, f) {
 					continue // checkDue counts it
 				}

@@ -73,6 +73,14 @@ type identity struct {
 
 func (f *fact) identity() identity { return identity{f.UID, f.Revision, f.Kind == deleted} }
 
+// seenLate is how long after a change the harness may see it, on a busy machine.
+const seenLate = time.Second
+
+// precedes reports whether a change may have happened before a report.
+func (h *history) precedes(f *fact, at time.Time) bool {
+	return f.Reported || !f.At.After(at.Add(max(h.slack, seenLate)))
+}
+
 // view is the truth in a client's scope.
 type view struct {
 	history   *history

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -99,7 +100,7 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 	for _, resource := range slices.Compact(slices.Sorted(slices.Values(known))) {
 		j := &judgement{
 			subject: s, verdict: v, view: view, resource: resource, reports: byResource[resource], faults: faults,
-			reported: map[identity]bool{}, inferredEnds: map[string]bool{}, retold: map[types.UID]int64{},
+			reported: map[identity]bool{}, inferredEnds: map[types.UID]time.Time{}, retold: map[types.UID]int64{},
 			cells: map[cell]*cellState{}, held: map[holder]held{},
 		}
 		if s.Ours {
@@ -141,7 +142,7 @@ type judgement struct {
 	faults   []fault
 
 	reported     map[identity]bool
-	inferredEnds map[string]bool // uids
+	inferredEnds map[types.UID]time.Time // of the last report
 	// retold are the states that a watch may have sent in the place of earlier ones, because it began with what exists.
 	// A run that ends before its GAP says nothing of those.
 	retold   map[types.UID]int64
@@ -167,7 +168,7 @@ func (j *judgement) run() {
 			j.retold[r.UID] = max(j.retold[r.UID], revision(r.ResourceVersion))
 		}
 		if j.reported[identityOf(r)] = true; r.Kind == deleted && (r.Inferred || r.ResourceVersion == "") {
-			j.inferredEnds[string(r.UID)] = true
+			j.inferredEnds[r.UID] = r.At
 		}
 	}
 	j.seen, j.live, j.order = map[repeatKey]int{}, map[identity]bool{}, map[string]int64{}

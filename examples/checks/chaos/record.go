@@ -39,6 +39,7 @@ type change struct {
 	Name      string
 	UID       types.UID
 	Labels    map[string]string // of the object; of the last state if it is deleted
+	Reported  bool              // At is when somebody reported it: it can have been long before
 }
 
 // epoch is a part of the truth. Each begins when etcd is restored from a copy, which voids the changes of earlier
@@ -69,12 +70,16 @@ type report struct {
 	Unversioned     bool                 // the last list had no version: etcd need not have had what the cache has
 }
 
-// anyReason is that of a GAP whose reason the client does not show.
-const anyReason = "any"
+// The reasons of GAPs that clients do not know: anyReason can be GapUnordered. A program that gives none has lost
+// nothing before its GAP, or it is to blame.
+const (
+	anyReason    = "any"
+	reasonUnsaid = "not given"
+)
 
 // reusesVersions reports whether known states may be reported again after a GAP.
 func (r report) reusesVersions() bool {
-	return r.Reason == anyReason || r.Reason == string(stream.GapRewound)
+	return r.Reason == anyReason || r.Reason == reasonUnsaid || r.Reason == string(stream.GapRewound)
 }
 
 // mayLieBack reports whether changes may be missing from before the reports just before a GAP: events were reported

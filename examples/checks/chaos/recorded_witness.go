@@ -88,7 +88,7 @@ func (w *witnesses) add(r report, version int64) {
 	}
 	c := change{
 		Revision: version, At: r.At, Kind: r.Kind, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name,
-		UID: r.UID, Labels: before.Labels,
+		UID: r.UID, Labels: before.Labels, Reported: true,
 	}
 	if version > w.known.to {
 		c.Epoch = w.history.newest(r.At)

@@ -34,9 +34,10 @@ func (j *judgement) checkReal(i int, r report, f *fact) {
 
 // ended reports whether the object of an inferred deletion was deleted before, or never existed in some epoch.
 func (j *judgement) ended(r report) bool {
-	newest := j.view.history.newest(r.At)
+	h := j.view.history
+	newest := h.newest(r.At)
 	for _, f := range j.view.facts[cell{r.Resource, r.Namespace}] {
-		if f.UID == r.UID && (f.Kind == deleted && f.Epoch <= newest || f.last < newest) {
+		if f.UID == r.UID && (f.Kind == deleted && f.Epoch <= newest && h.precedes(f, r.At) || f.last < newest) {
 			return true
 		}
 	}
@@ -140,7 +141,8 @@ func (j *judgement) checkDue() {
 
 func (j *judgement) wasReported(f *fact) bool {
 	if f.Kind == deleted {
-		return j.reported[f.identity()] || j.inferredEnds[string(f.UID)]
+		at, found := j.inferredEnds[f.UID]
+		return j.reported[f.identity()] || found && j.view.history.precedes(f, at)
 	}
 	return j.reported[f.identity()] || f.Revision < j.retold[f.UID]
 }
