@@ -182,7 +182,7 @@ func programEnvironment(w *world, dir string) ([]string, error) {
 		"JUDGE_RESOURCES="+strings.Join(paths, " "), "KUBECONFIG="+kubeconfig), nil
 }
 
-// runOnce returns when the process has ended, and what it started, too.
+// runOnce returns when the process has ended, and what it started in its process group, too.
 func (p *program) runOnce(ctx context.Context, w *world, rec *recording, dir string, environment []string) error {
 	cmd := exec.Command(p.path)
 	cmd.Env, cmd.Dir = environment, filepath.Join(dir, "home")
@@ -215,10 +215,12 @@ func (p *program) runOnce(ctx context.Context, w *world, rec *recording, dir str
 	unregister()
 	syscall.Kill(group, syscall.SIGKILL) // what it left behind
 	<-exited
-	waitFor(&reading, programEnd) // what has left the group may hold the pipes open
+	late := time.Now().Add(programEnd)
+	stdout.SetReadDeadline(late) // a process that has left the group may have both open for ever
+	stderr.SetReadDeadline(late)
+	reading.Wait()
 	stdout.Close()
 	stderr.Close()
-	reading.Wait()
 	if byItself {
 		p.noteExit(cmd.ProcessState, rec)
 	}

@@ -24,6 +24,12 @@ const (
 	lineError    = "ERROR"
 )
 
+// lineTypes are all that the judge reads.
+var lineTypes = []string{
+	string(added), string(modified), string(deleted), string(synced), string(gap), lineClient, lineReady, linePosition,
+	lineError,
+}
+
 // maxLine bounds the bytes of a line.
 const maxLine = 16 << 20
 
@@ -52,10 +58,11 @@ type lineGap struct {
 	HistoryLost  bool
 }
 
-// lineObject is what the judge reads of an object. That of an ERROR has a Message.
+// lineObject is what the judge reads of an object.
 type lineObject struct {
-	APIVersion, Kind, Message string
-	Metadata                  struct {
+	APIVersion, Kind string
+	Message          any // of an ERROR: a string
+	Metadata         struct {
 		Namespace, Name, ResourceVersion string
 		UID                              types.UID
 	}
@@ -96,12 +103,14 @@ func (l *lineReader) read(text []byte, at time.Time) (reports []report, err erro
 	}
 	var one clientLine
 	if err := json.Unmarshal(text, &one); err != nil {
-		l.refuse(text, err)
+		if one.Type == "" || slices.Contains(lineTypes, one.Type) { // others may have other fields
+			l.refuse(text, err)
+		}
 		return nil, nil
 	}
 	if one.Type == lineError {
 		if one.Message == "" && one.Object != nil {
-			one.Message = one.Object.Message
+			one.Message, _ = one.Object.Message.(string)
 		}
 		return nil, fmt.Errorf("%.300s", one.Message)
 	}

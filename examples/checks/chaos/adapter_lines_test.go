@@ -80,7 +80,11 @@ func TestLines(t *testing.T) {
 			[]report{about(committed, widgets, "5")}, 0},
 		{"what the judge does not need", []string{
 			`{"type":"BOOKMARK","object":` + object("Widget", "", "5") + `}`, `{"type":"HEARTBEAT"}`, `{}`, ``, `  `,
+			`{"type":"HEARTBEAT","version":3,"object":[]}`,
 		}, nil, 0},
+		{"an object with a message of its own", []string{strings.ReplaceAll(
+			`{"type":"ADDED","object":`+object("Widget", "u", "5")+`}`, `"metadata"`, `"message":{},"metadata"`)},
+			[]report{of(added, "u", "5")}, 0},
 		{"no JSON, half of it, and another shape", []string{
 			`listing widgets`, `{"type":"ADDED","obj`, `[]`, `{"type":7}`, "\x00\xff",
 		}, nil, 5},

@@ -45,7 +45,7 @@ func main() {
 	file := flag.String("json", "", "file to write the results to, as JSON")
 	verbose := flag.Bool("v", false, "print the faults, the errors that clients returned, and all violations")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	o := settings{lasts: *lasts, record: *record, faults: selection{only: split(*only), without: split(*without)}}
 	var s *summary
 	var err error

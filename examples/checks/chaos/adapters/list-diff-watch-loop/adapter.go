@@ -23,7 +23,7 @@ func run(ctx context.Context, j *adapter.Judge) error { return loop.Each(ctx, j,
 
 func watchOne(ctx context.Context, w loop.Watched) {
 	known := map[types.UID]*unstructured.Unstructured{}
-	for first := true; ctx.Err() == nil; loop.Pause(ctx, time.Second) {
+	for first := true; ctx.Err() == nil; {
 		list, err := w.ListAll(ctx)
 		if err != nil {
 			w.Failed(ctx, err)
@@ -46,6 +46,7 @@ func watchOne(ctx context.Context, w loop.Watched) {
 				delete(known, o.GetUID())
 			}
 		})
+		loop.Pause(ctx, time.Second)
 	}
 }
 
