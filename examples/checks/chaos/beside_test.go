@@ -168,3 +168,25 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 		}
 	}
 }
+
+// TestBesideOfANamespace: what has no namespace is in each selection of namespaces.
+func TestBesideOfANamespace(t *testing.T) {
+	s := others
+	s.Scope.Namespaces = []string{"a"}
+	steps := parseReports("+u@1, S@1, ~u@3")
+	for i := range steps {
+		steps[i].Namespace = "" // of a cluster-scoped type
+	}
+	part := writeFile(t, "client.jsonl", func(w io.Writer) error {
+		return writeRecord(w, s, "", steps, time.Unix(2000, 0))
+	})
+	f, err := checkBeside(part, writeReports(t, steps), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range f.summary.Clients {
+		if diff := cmp.Diff(counts{Live: 1}, countsOf(v)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s%s", v.Name, diff, texts(v))
+		}
+	}
+}
