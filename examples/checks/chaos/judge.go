@@ -100,7 +100,7 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 		j := &judgement{
 			subject: s, verdict: v, view: view, resource: resource, reports: byResource[resource], faults: faults,
 			reported: map[identity]bool{}, inferredEnds: map[string]bool{}, retold: map[types.UID]int64{},
-			cells: map[cell]*cellState{}, held: map[holder]held{},
+			cells: map[cell]*cellState{}, held: map[holder]held{}, due: map[cell][]interval{},
 		}
 		if s.Ours {
 			j.restarts = restartsOf(faults)
@@ -147,7 +147,7 @@ type judgement struct {
 	retold   map[types.UID]int64
 	restarts restarts // of our clients
 	cells    map[cell]*cellState
-	due      []interval
+	due      map[cell][]interval
 	seen     map[repeatKey]int // run of the last report
 	live     map[identity]bool
 	order    map[string]int64 // the last live version, by worker or object

@@ -99,41 +99,50 @@ func (j *judgement) checkRepeats() {
 
 // checkDue finds changes that were due and never reported.
 func (j *judgement) checkDue() {
-	type key struct {
-		cell     cell
-		identity identity
-	}
-	counted := map[key]bool{}
-	for _, d := range j.due {
-		for _, f := range j.view.between(d.cell, d.epoch, d.from, d.to) {
-			k := key{d.cell, f.identity()}
-			if counted[k] || d.excused[f.UID] {
-				continue
+	for _, c := range j.cellsOf("") {
+		counted := map[identity]bool{}
+		for _, d := range j.due[c.cell] {
+			for _, f := range j.view.between(c.cell, d.epoch, d.from, d.to) {
+				if counted[f.identity()] || d.excused[f.UID] {
+					continue
+				}
+				counted[f.identity()] = true
+				if j.subject.Coalesces || j.wasReported(f) || j.restarts.hide(c, f.At) {
+					continue
+				}
+				j.verdict.ChangesMissed++
+				if f.Kind == deleted {
+					j.verdict.DeletionsMissed++
+				}
+				if len(j.verdict.details.violations) < maxViolations {
+					j.describe(next(j, c, f), f.UID, "%s of %s at %d was never reported, and no GAP says so",
+						f.Kind, f.Name, f.Revision)
+				}
 			}
-			counted[k] = true
-			if j.subject.Coalesces || j.wasReported(f) || j.restarts.hide(j.cell(d.cell), f.At) {
-				continue
-			}
-			j.verdict.ChangesMissed++
-			if f.Kind == deleted {
-				j.verdict.DeletionsMissed++
-			}
-			j.describe(d.report, f.UID, "%s of %s at %d was never reported, and no GAP says so (%d was covered next)",
-				f.Kind, f.Name, f.Revision, d.to)
 		}
-	}
-	for k, c := range j.cells {
-		for _, f := range j.view.facts[k] {
+		for _, f := range j.view.facts[c.cell] {
 			if c.first < 0 || f.Epoch < c.firstEpoch || f.Epoch == c.firstEpoch && f.Revision <= c.first {
 				continue
 			}
 			reported := j.wasReported(f)
 			j.verdict.details.reported[f.identity()] = reported
-			if j.verdict.Changes++; !counted[key{k, f.identity()}] && !reported {
+			if j.verdict.Changes++; !counted[f.identity()] && !reported {
 				j.verdict.ChangesInGaps++
 			}
 		}
 	}
+}
+
+// next returns the index of the first report that covers a change: a SYNCED, or a live event, of no lower version.
+func next(j *judgement, c *cellState, f *fact) int {
+	for i, r := range j.reports {
+		ofCell := r.Worker == "" || r.Worker == c.cell.namespace
+		if ofCell && (r.Kind == synced || j.live[identityOf(r)]) && revision(r.ResourceVersion) >= f.Revision &&
+			j.view.history.newest(r.At) >= f.Epoch {
+			return i
+		}
+	}
+	return len(j.reports) - 1
 }
 
 func (j *judgement) wasReported(f *fact) bool {
