@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -187,6 +189,61 @@ func TestBesideOfANamespace(t *testing.T) {
 	for _, v := range f.summary.Clients {
 		if diff := cmp.Diff(counts{Live: 1}, countsOf(v)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s%s", v.Name, diff, texts(v))
+		}
+	}
+}
+
+// TestCheckRefusesWhatIsApart: recordings of other times or clusters are refused, and not judged right or wrong.
+func TestCheckRefusesWhatIsApart(t *testing.T) {
+	timed := func(second int, text string) string {
+		return fmt.Sprintf(`{"type":%q,"time":"2026-01-01T00:00:%02dZ"}`+"\n", text, second)
+	}
+	history := func(from, to int, steps string) string {
+		var lines strings.Builder
+		fmt.Fprintf(&lines, `{"type":"HISTORY","resourceVersion":"%d"}`+"\n", from)
+		for i, step := range strings.Split(steps, ", ") {
+			c := parseTruth(step).changes[0]
+			c.Resource, c.At = "pods", time.Date(2026, 1, 1, 0, 0, from+i, 0, time.UTC)
+			b, err := json.Marshal(changeLine(c))
+			must(err)
+			lines.Write(append(b, '\n'))
+		}
+		fmt.Fprintf(&lines, `{"type":"END","resourceVersion":"%d"}`+"\n", to)
+		return writeText(t, "history.jsonl", lines.String())
+	}
+	run := func(cluster string) string {
+		return `{"type":"RUN","run":{"format":1,"start":"snapshot","cluster":"` + cluster + `"}}` + "\n"
+	}
+	good := at(2, "+u@1") + at(2, "S@2")
+	for _, test := range []struct {
+		why, client, history, other string
+		status                      int
+		has                         string
+	}{
+		{"it begins after the history has ended", at(9, "+w@9") + at(9, "S@9"), history(1, 5, "+u@2, +v@3"), "",
+			cannotJudge, "they have no version in common"},
+		{"it ended before the history began", good, history(50, 60, "+u@1, +v@55"), "", cannotJudge,
+			"no version in common"},
+		{"it has the versions of another cluster", good + at(3, "+x@3"), history(1, 9, "+v@3, +w@4"), "", cannotJudge,
+			"of 2 and 2 objects up to version 4 none is the same"},
+		{"it went on while the history began, but reported nothing", at(2, "S@2") + timed(40, "ALIVE"),
+			history(4, 9, "+v@5"), "", foundSomething, "ADDED of v at 5 was never reported"},
+		{"it ends before the other begins", good, "", at(9, "+w@9") + at(9, "S@9"), cannotJudge,
+			"no version in common"},
+		{"the versions of two clusters", good, "", at(1, "+v@1") + at(2, "S@2"), cannotJudge,
+			"of 1 and 1 objects up to version 2 none is the same"},
+		{"the tool says that it was another cluster", run("one") + good, "", run("two") + good, cannotJudge,
+			"they are of two clusters: one and two"},
+		{"it went on while the other began, but reported nothing", at(2, "S@2") + timed(40, "ALIVE"), "",
+			at(4, "S@4") + at(5, "+v@5"), foundSomething, "ADDED of v at 5 was never reported"},
+	} {
+		args := []string{writeText(t, "client.jsonl", test.client), "-history", test.history}
+		if test.history == "" {
+			args[1], args[2] = "-beside", writeText(t, "other.jsonl", test.other)
+		}
+		status, out := runCheck(args...)
+		if status != test.status || !strings.Contains(out, test.has) {
+			t.Errorf("%s: status %d, want %d with %q:\n%s", test.why, status, test.status, test.has, out)
 		}
 	}
 }

@@ -61,6 +61,7 @@ type recordFile struct {
 	timed    bool      // lines have times
 	ended    time.Time // of the last line
 	complete bool      // END: everything before it is due
+	cluster  string    // empty if it is not known
 	counts   programCounts
 }
 
@@ -248,6 +249,7 @@ func (r *recordReader) beginRun(one fileLine, at time.Time) error {
 		r.lines.run = 0
 	}
 	r.lines.run++
+	r.out.cluster = h.Cluster // the tool appends no run of another one
 	if r.header != nil && h.Start == recorded.Snapshot {
 		r.out.reports = append(r.out.reports, report{
 			At: at, Run: r.lines.run, Kind: gap, Reason: "nobody recorded", HistoryLost: true, Acked: true,
