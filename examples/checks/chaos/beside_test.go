@@ -198,19 +198,7 @@ func TestCheckRefusesWhatIsApart(t *testing.T) {
 	timed := func(second int, text string) string {
 		return fmt.Sprintf(`{"type":%q,"time":"2026-01-01T00:00:%02dZ"}`+"\n", text, second)
 	}
-	history := func(from, to int, steps string) string {
-		var lines strings.Builder
-		fmt.Fprintf(&lines, `{"type":"HISTORY","resourceVersion":"%d"}`+"\n", from)
-		for i, step := range strings.Split(steps, ", ") {
-			c := parseTruth(step).changes[0]
-			c.Resource, c.At = "pods", time.Date(2026, 1, 1, 0, 0, from+i, 0, time.UTC)
-			b, err := json.Marshal(changeLine(c))
-			must(err)
-			lines.Write(append(b, '\n'))
-		}
-		fmt.Fprintf(&lines, `{"type":"END","resourceVersion":"%d"}`+"\n", to)
-		return writeText(t, "history.jsonl", lines.String())
-	}
+	history := func(from, to int, steps string) string { return writeSpan(t, from, to, steps) }
 	run := func(cluster string) string {
 		return `{"type":"RUN","run":{"format":1,"start":"snapshot","cluster":"` + cluster + `"}}` + "\n"
 	}
@@ -244,6 +232,50 @@ func TestCheckRefusesWhatIsApart(t *testing.T) {
 		status, out := runCheck(args...)
 		if status != test.status || !strings.Contains(out, test.has) {
 			t.Errorf("%s: status %d, want %d with %q:\n%s", test.why, status, test.status, test.has, out)
+		}
+	}
+}
+
+// writeSpan writes a history of pods in the notation of the tests that is known from one version to another.
+func writeSpan(t *testing.T, from, to int, steps string) string {
+	var lines strings.Builder
+	fmt.Fprintf(&lines, `{"type":"HISTORY","resourceVersion":"%d"}`+"\n", from)
+	for i, c := range parseTruth(steps).changes {
+		c.Resource, c.At = "pods", time.Date(2026, 1, 1, 0, 0, from+i, 0, time.UTC)
+		b, err := json.Marshal(changeLine(c))
+		must(err)
+		lines.Write(append(b, '\n'))
+	}
+	fmt.Fprintf(&lines, `{"type":"END","resourceVersion":"%d"}`+"\n", to)
+	return writeText(t, "history.jsonl", lines.String())
+}
+
+// TestCheckWithinAndAroundAHistory: what a history knows is not overruled by what was recorded, and what it does not know
+// is.
+func TestCheckWithinAndAroundAHistory(t *testing.T) {
+	for _, test := range []struct {
+		why     string
+		history string
+		to      int
+		reports string
+		want    counts
+	}{
+		{"a deletion that a list seems to show, of what exists", "+u@1, +v@2, ~u@5, ~u@8", 9,
+			"+u@1, +v@2, S@2, ~u@5, G, -v@2!, S@6, ~u@8", counts{Live: 2, Invented: 1, Folds: 2}},
+		{"what was gone after the history, and never reported", "+u@1, +v@2, ~u@5, +x@6", 7,
+			"+u@1, +v@2, S@2, ~u@5, G, S@20, ~u@21", counts{Live: 2, InGaps: 2}},
+	} {
+		reports := parseReports(test.reports)
+		for i := range reports {
+			reports[i].Resource, reports[i].At = "pods", time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+		}
+		f, err := checkHistory(writeReports(t, reports), writeSpan(t, 0, test.to, test.history), 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := f.summary.Clients[0]
+		if diff := cmp.Diff(test.want, countsOf(v)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s%s", test.why, diff, texts(v))
 		}
 	}
 }
