@@ -250,8 +250,7 @@ func writeSpan(t *testing.T, from, to int, steps string) string {
 	return writeText(t, "history.jsonl", lines.String())
 }
 
-// TestCheckWithinAndAroundAHistory: what a history knows is not overruled by what was recorded, and what it does not know
-// is.
+// TestCheckWithinAndAroundAHistory: what was recorded is believed where the history knows nothing, and only there.
 func TestCheckWithinAndAroundAHistory(t *testing.T) {
 	for _, test := range []struct {
 		why     string

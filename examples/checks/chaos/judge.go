@@ -101,6 +101,7 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 			subject: s, verdict: v, view: view, resource: resource, reports: byResource[resource], faults: faults,
 			reported: map[identity]bool{}, inferredEnds: map[string]bool{}, retold: map[types.UID]int64{},
 			cells: map[cell]*cellState{}, held: map[holder]held{}, due: map[cell][]interval{},
+			about: map[types.UID][]int{},
 		}
 		if s.Ours {
 			j.restarts = restartsOf(faults)
@@ -141,7 +142,8 @@ type judgement struct {
 	faults   []fault
 
 	reported     map[identity]bool
-	inferredEnds map[string]bool // uids
+	inferredEnds map[string]bool     // uids
+	about        map[types.UID][]int // indexes of the reports about each object
 	// retold are the states that a watch may have sent in the place of earlier ones, because it began with what exists.
 	// A run that ends before its GAP says nothing of those.
 	retold   map[types.UID]int64
@@ -159,10 +161,11 @@ func (j *judgement) run() {
 	for _, k := range j.view.cells(j.resource) {
 		j.cell(k)
 	}
-	for _, r := range j.reports {
+	for i, r := range j.reports {
 		if r.UID == "" {
 			continue
 		}
+		j.about[r.UID] = append(j.about[r.UID], i)
 		if j.restarts.include(r.At) && r.Kind != deleted {
 			j.retold[r.UID] = max(j.retold[r.UID], revision(r.ResourceVersion))
 		}

@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // judgesKinds reports whether ADDED must be that of an unknown object, and every other report that of a known one.
 func (j *judgement) judgesKinds(c *cellState, r report) bool {
 	return j.subject.Ours && !j.subject.Checkpoint && !c.lost && !c.excused[r.UID]
@@ -24,7 +26,7 @@ func (j *judgement) checkReal(i int, r report, f *fact) {
 	case !j.view.uids[r.UID] && !(r.Kind == deleted && r.Inferred):
 		j.violate(&j.verdict.Invented, i, r.UID, "there never was such an object")
 	case r.Kind == deleted && (r.Inferred || r.ResourceVersion == ""):
-		if !j.ended(r) {
+		if !j.ended(i, r) {
 			j.violate(&j.verdict.Invented, i, r.UID, "it was not deleted")
 		}
 	case f == nil:
@@ -32,11 +34,25 @@ func (j *judgement) checkReal(i int, r report, f *fact) {
 	}
 }
 
-// ended reports whether the object of an inferred deletion was deleted before, or never existed in some epoch.
-func (j *judgement) ended(r report) bool {
-	newest := j.view.history.newest(r.At)
+// ended reports whether the object of an inferred deletion was deleted before, or never existed in some epoch. It was
+// not deleted before a state that the same run reports later.
+func (j *judgement) ended(i int, r report) bool {
+	newest, known := j.view.history.newest(r.At), int64(-1)
+	var later []*fact
+	for _, n := range j.about[r.UID] {
+		switch next := j.reports[n]; {
+		case n <= i:
+			known = max(known, revision(next.ResourceVersion))
+		case next.Run == r.Run && next.Kind != deleted && revision(next.ResourceVersion) > known:
+			if f, _ := j.view.find(next, j.view.history.newest(next.At)); f != nil {
+				later = append(later, f)
+			}
+		}
+	}
 	for _, f := range j.view.facts[cell{r.Resource, r.Namespace}] {
-		if f.UID == r.UID && (f.Kind == deleted && f.Epoch <= newest || f.last < newest) {
+		isLater := func(state *fact) bool { return f.at(state.Epoch) && f.Revision > state.Revision }
+		if f.UID == r.UID && (f.Kind == deleted && f.Epoch <= newest && !slices.ContainsFunc(later, isLater) ||
+			f.last < newest) {
 			return true
 		}
 	}
