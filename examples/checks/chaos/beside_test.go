@@ -171,24 +171,23 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestBesideOfANamespace: what has no namespace is in each selection of namespaces.
+// TestBesideOfANamespace: what has no namespace is in the selection of the tool, whatever its namespaces.
 func TestBesideOfANamespace(t *testing.T) {
-	s := others
-	s.Scope.Namespaces = []string{"a"}
-	steps := parseReports("+u@1, S@1, ~u@3")
-	for i := range steps {
-		steps[i].Namespace = "" // of a cluster-scoped type
+	const run = `{"type":"RUN","run":{"format":1,"start":"snapshot","selection":{"namespaces":["a"]}}}` + "\n"
+	object := func(kind, namespace, uid string, version int) string {
+		return fmt.Sprintf(`{"type":%q,"resource":"pods","object":{"metadata":{"namespace":%q,"name":"x","uid":%q,`+
+			`"resourceVersion":"%d"}}}`+"\n", kind, namespace, uid, version)
 	}
-	part := writeFile(t, "client.jsonl", func(w io.Writer) error {
-		return writeRecord(w, s, "", steps, time.Unix(2000, 0))
-	})
-	f, err := checkBeside(part, writeReports(t, steps), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range f.summary.Clients {
-		if diff := cmp.Diff(counts{Live: 1}, countsOf(v)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s%s", v.Name, diff, texts(v))
+	all := object("ADDED", "", "u", 1) + at(-1, "S@2") + object("MODIFIED", "", "u", 3) + object("ADDED", "b", "w", 4) +
+		object("ADDED", "a", "v", 5)
+	for _, test := range []struct{ why, client string }{
+		{"as the tool has recorded it", run + strings.ReplaceAll(all, object("ADDED", "b", "w", 4), "")},
+		{"as its JSON has it", `{"type":"CLIENT","rules":{"namespaces":["a"]}}` + "\n" +
+			strings.ReplaceAll(all, object("ADDED", "b", "w", 4), "")},
+	} {
+		status, out := runCheck(writeText(t, "a.jsonl", test.client), "-beside", writeText(t, "all.jsonl", all))
+		if status != 0 {
+			t.Errorf("%s: status %d, want 0:\n%s", test.why, status, out)
 		}
 	}
 }

@@ -152,8 +152,9 @@ func (r *recordFile) synced() []string {
 func (r *recordFile) limit() {
 	r.reports = slices.DeleteFunc(r.reports, func(one report) bool {
 		s := r.subject.Scope
+		ofAll := one.UID == "" && one.Namespace == ""
 		return !slices.Contains(s.Resources, one.Resource) ||
-			len(s.Namespaces) > 0 && one.Namespace != "" && !slices.Contains(s.Namespaces, one.Namespace)
+			len(s.Namespaces) > 0 && !ofAll && !slices.Contains(s.Namespaces, one.Namespace)
 	})
 }
 
@@ -298,7 +299,7 @@ func sharedNamespaces(a, b []string) ([]string, error) {
 		return append(a, b...), nil
 	}
 	shared, _ := both(a, b)
-	if len(shared) == 0 {
+	if !slices.ContainsFunc(shared, func(one string) bool { return one != "" }) {
 		return nil, fmt.Errorf("they share no namespace: %q and %q", a, b)
 	}
 	return shared, nil

@@ -41,13 +41,13 @@ func (h *history) newest(at time.Time) int {
 // scope says which objects a client watches.
 type scope struct {
 	Resources  []string           // such as "widgets.chaos.example.com"; none means all
-	Namespaces []string           // of objects that have one; none means all
+	Namespaces []string           // none means all; "" is that of cluster-scoped objects
 	Selects    k8slabels.Selector // nil means all labels
 }
 
 func (s scope) has(c change) bool {
 	return (len(s.Resources) == 0 || slices.Contains(s.Resources, c.Resource)) &&
-		(len(s.Namespaces) == 0 || c.Namespace == "" || slices.Contains(s.Namespaces, c.Namespace))
+		(len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, c.Namespace))
 }
 
 // cell is what is covered together: the objects of one resource in one namespace.

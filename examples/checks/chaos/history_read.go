@@ -259,7 +259,9 @@ func (r *etcdReader) follow(ctx context.Context) error {
 			}
 		case <-done:
 			done, end = nil, time.After(etcdAnswer)
-			if err := r.client.RequestProgress(watchCtx); err != nil {
+			askCtx, stop := context.WithTimeout(watchCtx, r.options.poll) // it waits while etcd is down
+			err := r.client.RequestProgress(askCtx)
+			if stop(); err != nil {
 				return r.end()
 			}
 		case <-end:

@@ -258,6 +258,32 @@ func TestHistoryEndsWithARestore(t *testing.T) {
 	}
 }
 
+// TestHistoryEndsWhileEtcdIsDown: Ctrl-C ends it then, too, with what was read.
+func TestHistoryEndsWhileEtcdIsDown(t *testing.T) {
+	d, err := openDatabase(t.Context(), t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.close() })
+	d.etcd.KV().Put([]byte("/registry/pods/a/1"), []byte(podJSON(1)), lease.NoLease)
+	o := etcdOptions{
+		endpoints: []string{"unix://" + d.relays[0].path}, prefix: "/registry/", poll: 20 * time.Millisecond,
+	}
+	var last historyLine
+	followed(t, o, func(one historyLine) bool {
+		if last = one; one.Type == "ADDED" {
+			if err := d.stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+			return false
+		}
+		return true
+	})
+	if last.Type != "END" || last.ResourceVersion == "" {
+		t.Errorf("the last line is %+v, want an END with the revision", last)
+	}
+}
+
 func podJSON(n int) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"a","name":"%d","uid":"%d"}}`, n, n)
 }

@@ -244,7 +244,9 @@ func (r *recordReader) beginRun(one fileLine, at time.Time) error {
 	case !first && !reflect.DeepEqual(r.header.Selection, s):
 		return refuse("its runs select differently: record each selection into a file of its own")
 	case first:
-		r.rules.Namespaces, r.rules.LabelSelector = s.Namespaces, s.LabelSelector
+		if r.rules.LabelSelector = s.LabelSelector; len(s.Namespaces) > 0 {
+			r.rules.Namespaces = append(s.Namespaces, "")
+		}
 		r.lines.client.Version, r.lines.client.Strict = h.Program, true
 		r.lines.run = 0
 	}
