@@ -141,6 +141,7 @@ func TestHistoryOfAnEtcd(t *testing.T) {
 	o := etcdOptions{endpoints: []string{"unix://" + etcd.Socket()}, prefix: "/registry/", poll: etcdPoll}
 	o.resources = []string{
 		"widgets." + group, "pods", "deployments.apps", "customresourcedefinitions.apiextensions.k8s.io",
+		"people.example.com",
 	}
 	var got []historyLine
 	said := followed(t, o, func(one historyLine) bool {
@@ -172,7 +173,10 @@ func TestHistoryOfAnEtcd(t *testing.T) {
 	if revision(got[5].ResourceVersion) < deploymentAt {
 		t.Errorf("it ends at %s, before the last change at %d", got[5].ResourceVersion, deploymentAt)
 	}
-	for _, part := range []string{"1 values were left out: it is encrypted", "1 values were left out: decode pro"} {
+	for _, part := range []string{
+		"1 values were left out: it is encrypted", "1 values were left out: decode pro", " of 4 resources up to revision ",
+		"nothing of people.example.com",
+	} {
 		if !strings.Contains(said, part) {
 			t.Errorf("it said %q, want %q in it", said, part)
 		}
@@ -330,6 +334,21 @@ func testHistoryAfterCompaction(
 	}
 	if revision(got[0].ResourceVersion) < podAt {
 		t.Errorf("it begins at %s, before the compaction", got[0].ResourceVersion)
+	}
+}
+
+// TestHistoryRefusesArguments: what would give a history of nothing, or none that ends, is refused.
+func TestHistoryRefusesArguments(t *testing.T) {
+	for _, test := range []struct{ args, has string }{
+		{"", "-etcd one of them"}, {"-etcd x y", "must be flags"}, {"-etcd x -prefix=", "-prefix must not be empty"},
+		{"-etcd x -for -1s", "invalid -for -1s"}, {"-etcd x -resources pods,a/b/c/d", "-resources: "},
+		{"-etcd x -cert nowhere", "invalid -cert nowhere and -key : "},
+	} {
+		var out bytes.Buffer
+		if status := readEtcd(strings.Fields(test.args), &out, &out); status != cannotJudge ||
+			!strings.Contains(out.String(), test.has) {
+			t.Errorf("%q: status %d, want %d with %q:\n%s", test.args, status, cannotJudge, test.has, out.String())
+		}
 	}
 }
 
