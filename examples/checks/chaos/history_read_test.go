@@ -174,8 +174,8 @@ func TestHistoryOfAnEtcd(t *testing.T) {
 		t.Errorf("it ends at %s, before the last change at %d", got[5].ResourceVersion, deploymentAt)
 	}
 	for _, part := range []string{
-		"1 values were left out: it is encrypted", "1 values were left out: decode pro", " of 4 resources up to revision ",
-		"nothing of people.example.com",
+		"1 values were left out: it is encrypted", "1 values were left out: decode pro",
+		" of 4 resources up to revision ", "nothing of people.example.com",
 	} {
 		if !strings.Contains(said, part) {
 			t.Errorf("it said %q, want %q in it", said, part)
