@@ -36,36 +36,41 @@ const maxLine = 16 << 20
 // clientLine is a line that a client writes: docs/judge.md has its fields. The frames of a watch and what the tool
 // prints with -o json are such lines.
 type clientLine struct {
-	Type            string
-	Resource        string
-	Namespace       string // beside Object: that of the watch
-	Name            string
-	UID             types.UID
-	ResourceVersion string
-	Inferred        bool
-	Gap             *lineGap
-	Object          *lineObject
-	Message         string
-	Version         string // of the client
+	Type            string      `json:"type"`
+	Resource        string      `json:"resource,omitempty"`
+	Namespace       string      `json:"namespace,omitempty"` // beside Object: that of the watch
+	Name            string      `json:"name,omitempty"`
+	UID             types.UID   `json:"uid,omitempty"`
+	ResourceVersion string      `json:"resourceVersion,omitempty"`
+	Inferred        bool        `json:"inferred,omitempty"`
+	Gap             *lineGap    `json:"gap,omitempty"`
+	Object          *lineObject `json:"object,omitempty"`
+	Message         string      `json:"message,omitempty"`
+	Version         string      `json:"version,omitempty"` // of the client
 
 	// By what rules the client wants to be judged.
-	Resources       []string
-	Resumes, Strict bool
+	Resources []string `json:"resources,omitempty"`
+	Resumes   bool     `json:"resumes,omitempty"`
+	Strict    bool     `json:"strict,omitempty"`
 }
 
 type lineGap struct {
-	Reason, From string
-	HistoryLost  bool
+	Reason      string `json:"reason"`
+	From        string `json:"from,omitempty"`
+	HistoryLost bool   `json:"historyLost,omitempty"`
 }
 
 // lineObject is what the judge reads of an object.
 type lineObject struct {
-	APIVersion, Kind string
-	Message          any // of an ERROR: a string
-	Metadata         struct {
-		Namespace, Name, ResourceVersion string
-		UID                              types.UID
-	}
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Message    any    `json:"message,omitempty"` // of an ERROR: a string
+	Metadata   struct {
+		Namespace       string    `json:"namespace,omitempty"`
+		Name            string    `json:"name,omitempty"`
+		UID             types.UID `json:"uid,omitempty"`
+		ResourceVersion string    `json:"resourceVersion,omitempty"`
+	} `json:"metadata"`
 }
 
 // lineReader makes reports of the lines of one client.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,6 +167,113 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 		}
 		if v := beside.summary.Clients[1]; v.broken() > 0 {
 			t.Fatalf("seed %d: the recording that has everything is blamed:\n%s", seed, texts(v))
+		}
+	}
+}
+
+// TestBesideOfANamespace: what has no namespace is in the selection of the tool, whatever its namespaces.
+func TestBesideOfANamespace(t *testing.T) {
+	const run = `{"type":"RUN","run":{"format":1,"start":"snapshot","selection":{"namespaces":["a"]}}}` + "\n"
+	object := func(kind, namespace, uid string, version int) string {
+		return fmt.Sprintf(`{"type":%q,"resource":"pods","object":{"metadata":{"namespace":%q,"name":"x","uid":%q,`+
+			`"resourceVersion":"%d"}}}`+"\n", kind, namespace, uid, version)
+	}
+	all := object("ADDED", "", "u", 1) + at(-1, "S@2") + object("MODIFIED", "", "u", 3) + object("ADDED", "b", "w", 4) +
+		object("ADDED", "a", "v", 5)
+	for _, test := range []struct{ why, client string }{
+		{"as the tool has recorded it", run + strings.ReplaceAll(all, object("ADDED", "b", "w", 4), "")},
+		{"as its JSON has it", `{"type":"CLIENT","rules":{"namespaces":["a"]}}` + "\n" +
+			strings.ReplaceAll(all, object("ADDED", "b", "w", 4), "")},
+	} {
+		status, out := runCheck(writeText(t, "a.jsonl", test.client), "-beside", writeText(t, "all.jsonl", all))
+		if status != 0 {
+			t.Errorf("%s: status %d, want 0:\n%s", test.why, status, out)
+		}
+	}
+}
+
+// TestCheckRefusesWhatIsApart: recordings of other times or clusters are refused, and not judged right or wrong.
+func TestCheckRefusesWhatIsApart(t *testing.T) {
+	timed := func(second int, text string) string {
+		return fmt.Sprintf(`{"type":%q,"time":"2026-01-01T00:00:%02dZ"}`+"\n", text, second)
+	}
+	history := func(from, to int, steps string) string { return writeSpan(t, from, to, steps) }
+	run := func(cluster string) string {
+		return `{"type":"RUN","run":{"format":1,"start":"snapshot","cluster":"` + cluster + `"}}` + "\n"
+	}
+	good := at(2, "+u@1") + at(2, "S@2")
+	for _, test := range []struct {
+		why, client, history, other string
+		status                      int
+		has                         string
+	}{
+		{"it begins after the history has ended", at(9, "+w@9") + at(9, "S@9"), history(1, 5, "+u@2, +v@3"), "",
+			cannotJudge, "they have no version in common"},
+		{"it ended before the history began", good, history(50, 60, "+u@1, +v@55"), "", cannotJudge,
+			"no version in common"},
+		{"it has the versions of another cluster", good + at(3, "+x@3"), history(1, 9, "+v@3, +w@4"), "", cannotJudge,
+			"of 2 and 2 objects up to version 4 none is the same"},
+		{"it went on while the history began, but reported nothing", at(2, "S@2") + timed(40, "ALIVE"),
+			history(4, 9, "+v@5"), "", foundSomething, "ADDED of pods a/v at 5 was never reported"},
+		{"it ends before the other begins", good, "", at(9, "+w@9") + at(9, "S@9"), cannotJudge,
+			"no version in common"},
+		{"the versions of two clusters", good, "", at(1, "+v@1") + at(2, "S@2"), cannotJudge,
+			"of 1 and 1 objects up to version 2 none is the same"},
+		{"the tool says that it was another cluster", run("one") + good, "", run("two") + good, cannotJudge,
+			"they are of two clusters: one and two"},
+		{"it went on while the other began, but reported nothing", at(2, "S@2") + timed(40, "ALIVE"), "",
+			at(4, "S@4") + at(5, "+v@5"), foundSomething, "ADDED of pods a/v at 5 was never reported"},
+	} {
+		args := []string{writeText(t, "client.jsonl", test.client), "-history", test.history}
+		if test.history == "" {
+			args[1], args[2] = "-beside", writeText(t, "other.jsonl", test.other)
+		}
+		status, out := runCheck(args...)
+		if status != test.status || !strings.Contains(out, test.has) {
+			t.Errorf("%s: status %d, want %d with %q:\n%s", test.why, status, test.status, test.has, out)
+		}
+	}
+}
+
+// writeSpan writes a history of pods in the notation of the tests that is known from one version to another.
+func writeSpan(t *testing.T, from, to int, steps string) string {
+	var lines strings.Builder
+	fmt.Fprintf(&lines, `{"type":"HISTORY","resourceVersion":"%d"}`+"\n", from)
+	for i, c := range parseTruth(steps).changes {
+		c.Resource, c.At = "pods", time.Date(2026, 1, 1, 0, 0, from+i, 0, time.UTC)
+		b, err := json.Marshal(changeLine(c))
+		must(err)
+		lines.Write(append(b, '\n'))
+	}
+	fmt.Fprintf(&lines, `{"type":"END","resourceVersion":"%d"}`+"\n", to)
+	return writeText(t, "history.jsonl", lines.String())
+}
+
+// TestCheckWithinAndAroundAHistory: what was recorded is believed where the history knows nothing, and only there.
+func TestCheckWithinAndAroundAHistory(t *testing.T) {
+	for _, test := range []struct {
+		why     string
+		history string
+		to      int
+		reports string
+		want    counts
+	}{
+		{"a deletion that a list seems to show, of what exists", "+u@1, +v@2, ~u@5, ~u@8", 9,
+			"+u@1, +v@2, S@2, ~u@5, G, -v@2!, S@6, ~u@8", counts{Live: 2, Invented: 1, Folds: 2}},
+		{"what was gone after the history, and never reported", "+u@1, +v@2, ~u@5, +x@6", 7,
+			"+u@1, +v@2, S@2, ~u@5, G, S@20, ~u@21", counts{Live: 2, InGaps: 2}},
+	} {
+		reports := parseReports(test.reports)
+		for i := range reports {
+			reports[i].Resource, reports[i].At = "pods", time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+		}
+		f, err := checkHistory(writeReports(t, reports), writeSpan(t, 0, test.to, test.history), 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := f.summary.Clients[0]
+		if diff := cmp.Diff(test.want, countsOf(v)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s%s", test.why, diff, texts(v))
 		}
 	}
 }

@@ -152,8 +152,9 @@ func (r *recordFile) synced() []string {
 func (r *recordFile) limit() {
 	r.reports = slices.DeleteFunc(r.reports, func(one report) bool {
 		s := r.subject.Scope
+		ofAll := one.UID == "" && one.Namespace == ""
 		return !slices.Contains(s.Resources, one.Resource) ||
-			len(s.Namespaces) > 0 && one.Namespace != "" && !slices.Contains(s.Namespaces, one.Namespace)
+			len(s.Namespaces) > 0 && !ofAll && !slices.Contains(s.Namespaces, one.Namespace)
 	})
 }
 
@@ -210,6 +211,11 @@ func checkHistory(path, truth string, late time.Duration) (*finding, error) {
 	if len(r.synced()) == 0 {
 		return nil, fmt.Errorf("judge %s: %s", path, noSynced)
 	}
+	if resources, err = f.overlap(r, h.asRecord(read.span), resources); err != nil {
+		return nil, fmt.Errorf("judge %s beside %s: %w", path, truth, err)
+	}
+	r.subject.Scope.Resources = resources
+	r.limit()
 	if _, silent := both(resources, r.synced()); len(silent) > 0 {
 		f.note("Nothing of %s is due: there is no SYNCED.", strings.Join(silent, ", "))
 	}
@@ -258,16 +264,19 @@ func checkBeside(path, other string, late time.Duration) (*finding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("judge %s beside %s: %w", path, other, err)
 	}
-	truth := &history{epochs: []epoch{{}}, slack: late}
 	for _, r := range records {
 		r.subject.Scope.Resources, r.subject.Scope.Namespaces = resources, namespaces
 		r.limit()
 		r.reports = slices.DeleteFunc(r.reports, func(one report) bool { return one.Kind == contents }) // see due
 	}
-	if !f.overlap(records, resources) {
-		return nil, fmt.Errorf("judge %s beside %s: no version was watched by both", path, other)
+	if resources, err = f.overlap(a, b, resources); err != nil {
+		return nil, fmt.Errorf("judge %s beside %s: %w", path, other, err)
 	}
-	truth = witness(truth, nothing, records...)
+	for _, r := range records {
+		r.subject.Scope.Resources = resources
+		r.limit()
+	}
+	truth := witness(&history{epochs: []epoch{{}}, slack: late}, nothing, records...)
 	for _, r := range records {
 		r.subject.Scope.Selects = nil // a change is in the selector if it was reported
 		f.judge(r, truth, nil, late)
@@ -290,43 +299,8 @@ func sharedNamespaces(a, b []string) ([]string, error) {
 		return append(a, b...), nil
 	}
 	shared, _ := both(a, b)
-	if len(shared) == 0 {
+	if !slices.ContainsFunc(shared, func(one string) bool { return one != "" }) {
 		return nil, fmt.Errorf("they share no namespace: %q and %q", a, b)
 	}
 	return shared, nil
-}
-
-// overlap notes which versions of each resource both records have, and reports whether there are some.
-func (f *finding) overlap(records []*recordFile, resources []string) (some bool) {
-	for _, resource := range resources {
-		from, to := int64(-1), int64(-1)
-		for i, r := range records {
-			first, last := r.versions(resource)
-			if from = max(from, first); i == 0 {
-				to = last
-			}
-			to = min(to, last)
-		}
-		if from <= to {
-			some = true
-			f.note("Both watched %s from version %d to %d.", resource, from, to)
-		} else {
-			f.note("%s: one ends at version %d, before the other begins at %d.", resource, to, from)
-		}
-	}
-	return some
-}
-
-// versions returns the version of the first SYNCED of a resource, or what was reported before it, and the last version.
-func (r *recordFile) versions(resource string) (first, last int64) {
-	first = -1
-	for _, one := range r.reports {
-		if one.Resource != resource {
-			continue
-		}
-		if last = max(last, revision(one.ResourceVersion)); one.Kind == synced && first < 0 {
-			first = max(revision(one.ResourceVersion), last)
-		}
-	}
-	return first, last
 }

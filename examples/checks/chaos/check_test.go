@@ -207,6 +207,31 @@ func TestCheckOfAnEndAroundARestore(t *testing.T) {
 	}
 }
 
+// TestViolationsHaveWhatHappenedAroundThem: what came just before and after a missing change is shown with it, also far
+// from the last SYNCED.
+func TestViolationsHaveWhatHappenedAroundThem(t *testing.T) {
+	var h history
+	reports := parseReports("S@1")
+	for n := range int64(2000) {
+		c := change{
+			Revision: n + 2, Kind: added, Resource: reports[0].Resource, Namespace: fmt.Sprint("ns-", n%100),
+			Name: fmt.Sprint("o-", n), UID: types.UID(fmt.Sprint(n)),
+		}
+		h.changes = append(h.changes, c)
+		if n != 1500 {
+			reports = append(reports, reportOfChange(c))
+		}
+	}
+	h.epochs = []epoch{{}}
+	history := writeFile(t, "history.jsonl", func(w io.Writer) error { return writeHistory(w, &h, nil) })
+	status, out := runCheck(writeReports(t, reports), "-history", history)
+	for _, part := range []string{"ADDED of widgets.chaos.example.com ns-0/o-1500 at 1502 was never", "ns-99/o-1499 ", "ns-1/o-1501 "} {
+		if status != foundSomething || !strings.Contains(out, part) {
+			t.Errorf("status %d, want %d and %q:\n%s", status, foundSomething, part, out)
+		}
+	}
+}
+
 // TestRecordsAreReadAsWritten: files lose nothing that a client reported.
 func TestRecordsAreReadAsWritten(t *testing.T) {
 	want := parseReports("+u@1, b/+v@2, b/S@2, S, G:lost, -u@1!?, run, b/G:rewound, C@7, ~v@9, -v@10")

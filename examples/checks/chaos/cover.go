@@ -35,10 +35,8 @@ type coverage struct {
 
 // interval is a part of a cell's history that a client covered without a GAP: all changes in it are due.
 type interval struct {
-	cell     cell
 	epoch    int
 	from, to int64 // changes after from, up to to
-	report   int   // index of the report that covered the end
 	excused  map[types.UID]bool
 }
 
@@ -105,7 +103,7 @@ func (j *judgement) walk() {
 				c.now.open = true
 				c.lost = c.lost || r.HistoryLost || r.reusesVersions()
 				if r.mayLieBack() {
-					j.due = upTo(j.due, c, r)
+					j.due[c.cell] = upTo(j.due[c.cell], c, r)
 				}
 			}
 			clear(j.order)
@@ -170,7 +168,7 @@ func (j *judgement) object(i int, r report) {
 		switch {
 		case !c.now.begun || c.now.open:
 		case !c.now.blind:
-			j.cover(c, at, version, i)
+			j.cover(c, at, version)
 		case at > c.now.epoch:
 			j.enter(c, at, version)
 		}
@@ -178,18 +176,18 @@ func (j *judgement) object(i int, r report) {
 }
 
 // cover notes that a client has covered a cell up to a version in an epoch.
-func (j *judgement) cover(c *cellState, epoch int, to int64, i int) {
+func (j *judgement) cover(c *cellState, epoch int, to int64) {
 	if epoch > c.now.epoch {
 		j.enter(c, epoch, to)
 	}
 	if to <= c.now.to {
 		return
 	}
-	if n := len(j.due) - 1; n >= 0 && j.due[n].cell == c.cell && j.due[n].epoch == c.now.epoch &&
-		j.due[n].to == c.now.to {
-		j.due[n].to = to
+	due := j.due[c.cell]
+	if n := len(due) - 1; n >= 0 && due[n].epoch == c.now.epoch && due[n].to == c.now.to {
+		due[n].to = to
 	} else {
-		j.due = append(j.due, interval{c.cell, c.now.epoch, c.now.to, to, i, c.excused})
+		j.due[c.cell] = append(due, interval{c.now.epoch, c.now.to, to, c.excused})
 	}
 	c.now.to = to
 }
@@ -247,10 +245,11 @@ func (j *judgement) sync(c *cellState, i int, r report) {
 		if c.now.to, c.synced = to, to; c.first < 0 {
 			c.first, c.firstEpoch = to, c.now.epoch
 		}
+		j.due[c.cell] = append(j.due[c.cell], interval{c.now.epoch, to, to, c.excused})
 		return
 	}
 	if to > c.now.to {
-		j.cover(c, c.now.epoch, to, i)
+		j.cover(c, c.now.epoch, to)
 	}
 	c.now.to, c.synced = to, to
 	j.verdict.Folds++

@@ -97,7 +97,7 @@ func (j *judgement) checkEnd() {
 		case c.now.blind && newest > c.now.epoch:
 			j.enter(c, newest, max(end, c.now.to+1))
 		case !c.now.blind:
-			j.cover(c, newest, end, len(j.reports)-1)
+			j.cover(c, newest, end)
 		}
 		if j.restarts.hide(c, time.Now()) {
 			continue
@@ -132,7 +132,7 @@ func (j *judgement) ending(c *cellState, uid types.UID) (last *fact) {
 }
 
 func (j *judgement) isDue(k cell, f *fact) bool {
-	return !j.subject.Coalesces && !j.wasReported(f) && slices.ContainsFunc(j.due, func(d interval) bool {
-		return d.cell == k && f.at(d.epoch) && d.from < f.Revision && f.Revision <= d.to
+	return !j.subject.Coalesces && !j.wasReported(f) && slices.ContainsFunc(j.due[k], func(d interval) bool {
+		return f.at(d.epoch) && d.from < f.Revision && f.Revision <= d.to
 	})
 }

@@ -42,7 +42,7 @@ func (h *history) newest(at time.Time) int {
 // scope says which objects a client watches.
 type scope struct {
 	Resources  []string           // such as "widgets.chaos.example.com"; none means all
-	Namespaces []string           // none means all
+	Namespaces []string           // none means all; "" is that of cluster-scoped objects
 	Selects    k8slabels.Selector // nil means all labels
 }
 

@@ -52,7 +52,11 @@ func readEtcd(args []string, stdout, stderr io.Writer) int {
 	if err != nil { // the flag set has printed it
 		return cannotJudge
 	}
-	o.endpoints, o.resources = split(*endpoints), split(*resources)
+	o.endpoints = split(*endpoints)
+	for _, one := range split(*resources) {
+		name, problem := resourceNamed(one)
+		o.resources, err = append(o.resources, name), errors.Join(err, problem)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if *lasts > 0 {
@@ -60,9 +64,14 @@ func readEtcd(args []string, stdout, stderr io.Writer) int {
 		ctx, cancel = context.WithTimeout(ctx, *lasts)
 		defer cancel()
 	}
-	if len(others) > 0 || len(o.endpoints) == 0 {
-		err = errors.New("invalid arguments: must be flags, and -etcd one of them")
-	} else {
+	switch {
+	case err != nil:
+		err = fmt.Errorf("-resources: %w", err)
+	case len(others) > 0 || len(o.endpoints) == 0 || o.prefix == "":
+		err = errors.New("invalid arguments: must be flags, and -etcd one of them; -prefix must not be empty")
+	case *lasts < 0:
+		err = fmt.Errorf("invalid -for %v: must not be negative", *lasts)
+	default:
 		err = followEtcd(ctx, o, stdout, stderr)
 	}
 	if err != nil {
@@ -127,6 +136,7 @@ func followEtcd(ctx context.Context, o etcdOptions, stdout, stderr io.Writer) er
 	defer client.Close()
 	r := &etcdReader{
 		options: o, client: client, out: json.NewEncoder(stdout), last: map[string]change{}, left: map[string]int{},
+		wrote: map[string]int{},
 	}
 	for begun := false; !begun; {
 		if begun, err = r.begin(ctx); err != nil {
@@ -135,6 +145,13 @@ func followEtcd(ctx context.Context, o etcdOptions, stdout, stderr io.Writer) er
 	}
 	fmt.Fprintf(stderr, "chaos history: from revision %d on\n", r.from)
 	err = r.follow(ctx)
+	fmt.Fprintf(stderr, "chaos history: %d changes of %d resources up to revision %d\n",
+		total(r.wrote), len(r.wrote), r.seen)
+	for _, one := range o.resources {
+		if r.wrote[one] == 0 {
+			fmt.Fprintf(stderr, "chaos history: nothing of %s\n", one)
+		}
+	}
 	for _, why := range slices.Sorted(maps.Keys(r.left)) {
 		fmt.Fprintf(stderr, "chaos history: %d values were left out: %s\n", r.left[why], why)
 	}
@@ -148,6 +165,7 @@ type etcdReader struct {
 	out     *json.Encoder
 	last    map[string]change // the last change of each key
 	left    map[string]int    // values that are not in the history, by reason
+	wrote   map[string]int    // changes by resource
 
 	from, seen int64 // revisions
 	past       int64 // changes up to this revision happened before they were read
@@ -259,7 +277,9 @@ func (r *etcdReader) follow(ctx context.Context) error {
 			}
 		case <-done:
 			done, end = nil, time.After(etcdAnswer)
-			if err := r.client.RequestProgress(watchCtx); err != nil {
+			askCtx, stop := context.WithTimeout(watchCtx, r.options.poll) // it waits while etcd is down
+			err := r.client.RequestProgress(askCtx)
+			if stop(); err != nil {
 				return r.end()
 			}
 		case <-end:
@@ -307,5 +327,6 @@ func (r *etcdReader) write(ev *clientv3.Event) error {
 	if c.Revision > r.past {
 		c.At = time.Now()
 	}
+	r.wrote[c.Resource]++
 	return r.out.Encode(changeLine(c))
 }

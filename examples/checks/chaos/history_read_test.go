@@ -141,6 +141,7 @@ func TestHistoryOfAnEtcd(t *testing.T) {
 	o := etcdOptions{endpoints: []string{"unix://" + etcd.Socket()}, prefix: "/registry/", poll: etcdPoll}
 	o.resources = []string{
 		"widgets." + group, "pods", "deployments.apps", "customresourcedefinitions.apiextensions.k8s.io",
+		"people.example.com",
 	}
 	var got []historyLine
 	said := followed(t, o, func(one historyLine) bool {
@@ -172,7 +173,10 @@ func TestHistoryOfAnEtcd(t *testing.T) {
 	if revision(got[5].ResourceVersion) < deploymentAt {
 		t.Errorf("it ends at %s, before the last change at %d", got[5].ResourceVersion, deploymentAt)
 	}
-	for _, part := range []string{"1 values were left out: it is encrypted", "1 values were left out: decode pro"} {
+	for _, part := range []string{
+		"1 values were left out: it is encrypted", "1 values were left out: decode pro",
+		" of 4 resources up to revision ", "nothing of people.example.com",
+	} {
 		if !strings.Contains(said, part) {
 			t.Errorf("it said %q, want %q in it", said, part)
 		}
@@ -258,6 +262,32 @@ func TestHistoryEndsWithARestore(t *testing.T) {
 	}
 }
 
+// TestHistoryEndsWhileEtcdIsDown: Ctrl-C ends it then, too, with what was read.
+func TestHistoryEndsWhileEtcdIsDown(t *testing.T) {
+	d, err := openDatabase(t.Context(), t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.close() })
+	d.etcd.KV().Put([]byte("/registry/pods/a/1"), []byte(podJSON(1)), lease.NoLease)
+	o := etcdOptions{
+		endpoints: []string{"unix://" + d.relays[0].path}, prefix: "/registry/", poll: 20 * time.Millisecond,
+	}
+	var last historyLine
+	followed(t, o, func(one historyLine) bool {
+		if last = one; one.Type == "ADDED" {
+			if err := d.stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+			return false
+		}
+		return true
+	})
+	if last.Type != "END" || last.ResourceVersion == "" {
+		t.Errorf("the last line is %+v, want an END with the revision", last)
+	}
+}
+
 func podJSON(n int) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"a","name":"%d","uid":"%d"}}`, n, n)
 }
@@ -304,6 +334,21 @@ func testHistoryAfterCompaction(
 	}
 	if revision(got[0].ResourceVersion) < podAt {
 		t.Errorf("it begins at %s, before the compaction", got[0].ResourceVersion)
+	}
+}
+
+// TestHistoryRefusesArguments: what would give a history of nothing, or none that ends, is refused.
+func TestHistoryRefusesArguments(t *testing.T) {
+	for _, test := range []struct{ args, has string }{
+		{"", "-etcd one of them"}, {"-etcd x y", "must be flags"}, {"-etcd x -prefix=", "-prefix must not be empty"},
+		{"-etcd x -for -1s", "invalid -for -1s"}, {"-etcd x -resources pods,a/b/c/d", "-resources: "},
+		{"-etcd x -cert nowhere", "invalid -cert nowhere and -key : "},
+	} {
+		var out bytes.Buffer
+		if status := readEtcd(strings.Fields(test.args), &out, &out); status != cannotJudge ||
+			!strings.Contains(out.String(), test.has) {
+			t.Errorf("%q: status %d, want %d with %q:\n%s", test.args, status, cannotJudge, test.has, out.String())
+		}
 	}
 }
 

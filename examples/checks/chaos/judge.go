@@ -101,7 +101,8 @@ func judge(s subject, h *history, reports []report, faults []fault) *verdict {
 		j := &judgement{
 			subject: s, verdict: v, view: view, resource: resource, reports: byResource[resource], faults: faults,
 			reported: map[identity]bool{}, inferredEnds: map[types.UID]time.Time{}, retold: map[types.UID]int64{},
-			cells: map[cell]*cellState{}, held: map[holder]held{},
+			cells: map[cell]*cellState{}, held: map[holder]held{}, due: map[cell][]interval{},
+			about: map[types.UID][]int{},
 		}
 		if s.Ours {
 			j.restarts = restartsOf(faults)
@@ -143,12 +144,13 @@ type judgement struct {
 
 	reported     map[identity]bool
 	inferredEnds map[types.UID]time.Time // of the last report
+	about        map[types.UID][]int     // indexes of the reports about each object
 	// retold are the states that a watch may have sent in the place of earlier ones, because it began with what exists.
 	// A run that ends before its GAP says nothing of those.
 	retold   map[types.UID]int64
 	restarts restarts // of our clients
 	cells    map[cell]*cellState
-	due      []interval
+	due      map[cell][]interval
 	seen     map[repeatKey]int // run of the last report
 	live     map[identity]bool
 	order    map[string]int64 // the last live version, by worker or object
@@ -160,10 +162,11 @@ func (j *judgement) run() {
 	for _, k := range j.view.cells(j.resource) {
 		j.cell(k)
 	}
-	for _, r := range j.reports {
+	for i, r := range j.reports {
 		if r.UID == "" {
 			continue
 		}
+		j.about[r.UID] = append(j.about[r.UID], i)
 		if j.restarts.include(r.At) && r.Kind != deleted {
 			j.retold[r.UID] = max(j.retold[r.UID], revision(r.ResourceVersion))
 		}

@@ -148,6 +148,8 @@ func TestJudge(t *testing.T) {
 			counts{Live: 4, Invented: 1}},
 		{"a deletion that never was", ours, plain, "+u@1, +v@2, S@2, ~u@3, -u@3!, -v@4, +w@5, ~u@6",
 			counts{Live: 4, Invented: 1, Disorder: 1}},
+		{"a deletion that came too early", ours, "+u@1, ~u@3, ~u@5, -u@7", "+u@1, S@2, ~u@3, -u@3!, ~u@5, -u@7",
+			counts{Live: 3, Invented: 1, Disorder: 1}},
 		{"a wrong fold at SYNCED that is right later", ours, plain,
 			"+u@1, S@2, +v@2!, ~u@3, -v@4, +w@5, ~u@6", counts{Live: 4, Folds: 1}},
 		{"the version of a SYNCED is found", ours, plain, "+u@1, +v@2, S, ~u@3, -v@4, +w@5, ~u@6", counts{Live: 4}},

@@ -29,13 +29,13 @@ var unknownTime = time.Unix(1<<40, 0)
 
 // fileLine is a line of a recording: what a client writes, and what is known beside that.
 type fileLine struct {
-	says      clientLine
-	Time      string
-	Run       json.RawMessage // a number, or the header of a RUN
-	Acked     *bool           // false: in a later run it may be missing
-	Coalesced int
-	Contents  *contentsLine
-	Rules     *fileRules // of a CLIENT
+	clientLine
+	Time      string          `json:"time,omitempty"`
+	Run       json.RawMessage `json:"run,omitempty"`   // a number, or the header of a RUN
+	Acked     *bool           `json:"acked,omitempty"` // false: in a later run it may be missing
+	Coalesced int             `json:"coalesced,omitempty"`
+	Contents  *contentsLine   `json:"contents,omitempty"`
+	Rules     *fileRules      `json:"rules,omitempty"` // of a CLIENT
 }
 
 // fileRules are the claims that the judge makes for the clients that are built in.
@@ -61,6 +61,7 @@ type recordFile struct {
 	timed    bool      // lines have times
 	ended    time.Time // of the last line
 	complete bool      // END: everything before it is due
+	cluster  string    // empty if it is not known
 	counts   programCounts
 }
 
@@ -84,9 +85,6 @@ func newRecordReader(name string) *recordReader {
 func (r *recordReader) read(number int, text []byte) error {
 	var one fileLine
 	err := json.Unmarshal(text, &one)
-	if err == nil {
-		err = json.Unmarshal(text, &one.says)
-	}
 	if err == nil {
 		err = r.take(one)
 	}
@@ -124,7 +122,7 @@ func (r *recordReader) take(one fileLine) error {
 		}
 		r.out.timed = true
 	}
-	switch one.says.Type {
+	switch one.Type {
 	case lineRun:
 		r.known++
 		return r.beginRun(one, at)
@@ -141,7 +139,7 @@ func (r *recordReader) take(one fileLine) error {
 	case lineReady:
 		r.out.reports = append(r.out.reports, report{At: at, Run: r.lines.run, Kind: lineReady, Acked: true})
 	case string(added), string(modified), string(deleted), string(synced), string(gap), linePosition:
-		if err := checkVersions(one.says); err != nil {
+		if err := checkVersions(one.clientLine); err != nil {
 			return err
 		}
 	default:
@@ -154,11 +152,11 @@ func (r *recordReader) take(one fileLine) error {
 		}
 	}
 	r.out.subject.Coalesces = r.out.subject.Coalesces || one.Coalesced > 0
-	everything := one.says.Resource == "" && !isEvent(one.says)
+	everything := one.Resource == "" && !isEvent(one.clientLine)
 	if everything {
-		one.says.Resource = "all" // to be replaced when the resources of the file are known
+		one.Resource = "all" // to be replaced when the resources of the file are known
 	}
-	reports, err := r.lines.reportsOf(one.says, at)
+	reports, err := r.lines.reportsOf(one.clientLine, at)
 	if err != nil {
 		return err
 	}
@@ -177,7 +175,7 @@ func (r *recordReader) takeContents(one fileLine, at time.Time) error {
 	if one.Contents == nil {
 		return errors.New("a CONTENTS must have contents")
 	}
-	resource, err := resourceNamed(one.says.Resource)
+	resource, err := resourceNamed(one.Resource)
 	if err != nil {
 		return err
 	}
@@ -186,7 +184,7 @@ func (r *recordReader) takeContents(one fileLine, at time.Time) error {
 		return fmt.Errorf("invalid run: %w", err)
 	}
 	r.out.reports = append(r.out.reports, report{
-		At: at, Run: run, Kind: contents, Resource: resource, Worker: one.says.Name, Acked: true,
+		At: at, Run: run, Kind: contents, Resource: resource, Worker: one.Name, Acked: true,
 		Has: one.Contents.Has, Wrong: one.Contents.Wrong, Unversioned: one.Contents.Unversioned,
 	})
 	return nil
@@ -243,11 +241,14 @@ func (r *recordReader) beginRun(one fileLine, at time.Time) error {
 	case !first && !reflect.DeepEqual(r.header.Selection, s):
 		return refuse("its runs select differently: record each selection into a file of its own")
 	case first:
-		r.rules.Namespaces, r.rules.LabelSelector = s.Namespaces, s.LabelSelector
+		if r.rules.LabelSelector = s.LabelSelector; len(s.Namespaces) > 0 {
+			r.rules.Namespaces = append(s.Namespaces, "")
+		}
 		r.lines.client.Version, r.lines.client.Strict = h.Program, true
 		r.lines.run = 0
 	}
 	r.lines.run++
+	r.out.cluster = h.Cluster // the tool appends no run of another one
 	if r.header != nil && h.Start == recorded.Snapshot {
 		r.out.reports = append(r.out.reports, report{
 			At: at, Run: r.lines.run, Kind: gap, Reason: "nobody recorded", HistoryLost: true, Acked: true,

@@ -93,42 +93,6 @@ func readHistory(path string) (*history, *historyReader, error) {
 	return h, r, nil
 }
 
-// outLine is a fileLine as it is written.
-type outLine struct {
-	Type            string        `json:"type"`
-	Time            time.Time     `json:"time,omitzero"`
-	Run             int           `json:"run,omitempty"`
-	Resource        string        `json:"resource,omitempty"`
-	Namespace       string        `json:"namespace,omitempty"`
-	Name            string        `json:"name,omitempty"`
-	ResourceVersion string        `json:"resourceVersion,omitempty"`
-	Inferred        bool          `json:"inferred,omitempty"`
-	Acked           *bool         `json:"acked,omitempty"`
-	Gap             *outGap       `json:"gap,omitempty"`
-	Object          *outObject    `json:"object,omitempty"`
-	Contents        *contentsLine `json:"contents,omitempty"`
-	Version         string        `json:"version,omitempty"`
-	Resources       []string      `json:"resources,omitempty"`
-	Resumes         bool          `json:"resumes,omitempty"`
-	Strict          bool          `json:"strict,omitempty"`
-	Rules           *fileRules    `json:"rules,omitempty"`
-}
-
-type outGap struct {
-	Reason      string `json:"reason"`
-	From        string `json:"from,omitempty"`
-	HistoryLost bool   `json:"historyLost,omitempty"`
-}
-
-type outObject struct {
-	Metadata struct {
-		Namespace       string `json:"namespace,omitempty"`
-		Name            string `json:"name,omitempty"`
-		UID             string `json:"uid,omitempty"`
-		ResourceVersion string `json:"resourceVersion,omitempty"`
-	} `json:"metadata"`
-}
-
 // writeRecord writes what a client reported in a run that has waited for it until a time: all of it is due.
 func writeRecord(w io.Writer, s subject, version string, reports []report, until time.Time) error {
 	out := json.NewEncoder(w)
@@ -136,11 +100,11 @@ func writeRecord(w io.Writer, s subject, version string, reports []report, until
 	for _, r := range reports {
 		errs = append(errs, out.Encode(reportLine(r)))
 	}
-	return errors.Join(append(errs, out.Encode(outLine{Type: lineEnd, Time: until}))...)
+	return errors.Join(append(errs, out.Encode(fileLine{clientLine: clientLine{Type: lineEnd}, Time: timeText(until)}))...)
 }
 
 // introduction returns the CLIENT of a subject.
-func introduction(s subject, version string) outLine {
+func introduction(s subject, version string) fileLine {
 	r := &fileRules{
 		Namespaces: s.Scope.Namespaces, Coalesces: s.Coalesces, Chained: s.Chained, ByObject: &s.ByObject,
 		Limited: s.Limited,
@@ -148,18 +112,18 @@ func introduction(s subject, version string) outLine {
 	if s.Scope.Selects != nil {
 		r.LabelSelector = s.Scope.Selects.String()
 	}
-	return outLine{
+	return fileLine{Rules: r, clientLine: clientLine{
 		Type: lineClient, Name: s.Name, Version: version, Resources: s.Scope.Resources, Resumes: s.Checkpoint,
-		Strict: s.Ours, Rules: r,
-	}
+		Strict: s.Ours,
+	}}
 }
 
 // reportLine returns the line of a report.
-func reportLine(r report) outLine {
-	l := outLine{
-		Type: string(r.Kind), Time: r.At, Run: r.Run, Resource: r.Resource, Namespace: r.Namespace,
-		ResourceVersion: r.ResourceVersion, Inferred: r.Inferred,
-	}
+func reportLine(r report) fileLine {
+	l := fileLine{Time: timeText(r.At), Run: json.RawMessage(fmt.Sprint(r.Run)), clientLine: clientLine{
+		Type: string(r.Kind), Resource: r.Resource, Namespace: r.Namespace, ResourceVersion: r.ResourceVersion,
+		Inferred: r.Inferred,
+	}}
 	if !r.Acked {
 		l.Acked = &r.Acked
 	}
@@ -167,15 +131,23 @@ func reportLine(r report) outLine {
 	case r.Kind == committed:
 		l.Type = linePosition
 	case r.Kind == gap:
-		l.Gap = &outGap{r.Reason, r.From, r.HistoryLost}
+		l.Gap = &lineGap{r.Reason, r.From, r.HistoryLost}
 	case r.Kind == contents:
 		l.Name, l.Contents = r.Worker, &contentsLine{r.Has, r.Wrong, r.Unversioned}
 	case r.Kind != synced:
-		l.Namespace, l.ResourceVersion, l.Object = r.Worker, "", &outObject{}
+		l.Namespace, l.ResourceVersion, l.Object = r.Worker, "", &lineObject{}
 		m := &l.Object.Metadata
-		m.Namespace, m.Name, m.UID, m.ResourceVersion = r.Namespace, r.Name, string(r.UID), r.ResourceVersion
+		m.Namespace, m.Name, m.UID, m.ResourceVersion = r.Namespace, r.Name, r.UID, r.ResourceVersion
 	}
 	return l
+}
+
+// timeText returns a time as files have it.
+func timeText(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Format(time.RFC3339Nano)
 }
 
 // writeRun writes the history of a run and what each client reported to a folder, for check.

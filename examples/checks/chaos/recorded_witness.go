@@ -24,6 +24,9 @@ func witness(h *history, known span, records ...*recordFile) *history {
 		id := identity{c.UID, c.Revision, c.Kind == deleted}
 		w.changes[id] = c
 		w.note(id)
+		w.about[c.UID] = report{
+			At: c.At, Kind: c.Kind, Resource: c.Resource, Namespace: c.Namespace, Name: c.Name, UID: c.UID,
+		}
 	}
 	var found []claim
 	for _, r := range records {
@@ -52,7 +55,7 @@ type witnesses struct {
 	changes  map[identity]change
 	states   map[types.UID]int64 // the highest version of each object that is no deletion
 	ended    map[types.UID]bool
-	about    map[types.UID]report // any report of each object
+	about    map[types.UID]report // any report of each object, or what the history has of it
 	lists    []list
 }
 
@@ -221,6 +224,7 @@ func (w *witnesses) takeLists(records []*recordFile) {
 	for _, r := range records {
 		w.lists = append(w.lists, listsOf(r.reports)...)
 	}
+	w.lists = slices.DeleteFunc(w.lists, func(l list) bool { return w.known.has(l.version) })
 	if w.known.from > 0 && w.known != nothing {
 		has := map[types.UID]bool{}
 		for _, c := range w.history.changes {

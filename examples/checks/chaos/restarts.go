@@ -41,7 +41,7 @@ func upTo(due []interval, c *cellState, gap report) []interval {
 	if gap.From != "" {
 		to = max(to, revision(gap.From))
 	}
-	of := func(d interval) bool { return d.cell == c.cell && d.epoch == c.now.epoch }
+	of := func(d interval) bool { return d.epoch == c.now.epoch }
 	due = slices.DeleteFunc(due, func(d interval) bool { return of(d) && d.from >= to })
 	for i := range due {
 		if of(due[i]) {

@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // judgesKinds reports whether ADDED must be that of an unknown object, and every other report that of a known one.
 func (j *judgement) judgesKinds(c *cellState, r report) bool {
 	return j.subject.Ours && !j.subject.Checkpoint && !c.lost && !c.excused[r.UID]
@@ -24,7 +26,7 @@ func (j *judgement) checkReal(i int, r report, f *fact) {
 	case !j.view.uids[r.UID] && !(r.Kind == deleted && r.Inferred):
 		j.violate(&j.verdict.Invented, i, r.UID, "there never was such an object")
 	case r.Kind == deleted && (r.Inferred || r.ResourceVersion == ""):
-		if !j.ended(r) {
+		if !j.ended(i, r) {
 			j.violate(&j.verdict.Invented, i, r.UID, "it was not deleted")
 		}
 	case f == nil:
@@ -32,12 +34,26 @@ func (j *judgement) checkReal(i int, r report, f *fact) {
 	}
 }
 
-// ended reports whether the object of an inferred deletion was deleted before, or never existed in some epoch.
-func (j *judgement) ended(r report) bool {
-	h := j.view.history
+// ended reports whether the object of an inferred deletion was deleted before, or never existed in some epoch. It was
+// not deleted before a state that the same run reports later.
+func (j *judgement) ended(i int, r report) bool {
+	h, known := j.view.history, int64(-1)
 	newest := h.newest(r.At)
+	var later []*fact
+	for _, n := range j.about[r.UID] {
+		switch next := j.reports[n]; {
+		case n <= i:
+			known = max(known, revision(next.ResourceVersion))
+		case next.Run == r.Run && next.Kind != deleted && revision(next.ResourceVersion) > known:
+			if f, _ := j.view.find(next, h.newest(next.At)); f != nil {
+				later = append(later, f)
+			}
+		}
+	}
 	for _, f := range j.view.facts[cell{r.Resource, r.Namespace}] {
-		if f.UID == r.UID && (f.Kind == deleted && f.Epoch <= newest && h.precedes(f, r.At) || f.last < newest) {
+		isLater := func(state *fact) bool { return f.at(state.Epoch) && f.Revision > state.Revision }
+		gone := f.Kind == deleted && f.Epoch <= newest && h.precedes(f, r.At) && !slices.ContainsFunc(later, isLater)
+		if f.UID == r.UID && (gone || f.last < newest) {
 			return true
 		}
 	}
@@ -100,43 +116,53 @@ func (j *judgement) checkRepeats() {
 
 // checkDue finds changes that were due and never reported.
 func (j *judgement) checkDue() {
-	type key struct {
-		cell     cell
-		identity identity
-	}
-	counted := map[key]bool{}
-	for _, d := range j.due {
-		for _, f := range j.view.between(d.cell, d.epoch, d.from, d.to) {
-			k := key{d.cell, f.identity()}
-			if counted[k] || d.excused[f.UID] {
-				continue
+	for _, c := range j.cellsOf("") {
+		counted := map[identity]bool{}
+		for _, d := range j.due[c.cell] {
+			for _, f := range j.view.between(c.cell, d.epoch, d.from, d.to) {
+				if counted[f.identity()] || d.excused[f.UID] {
+					continue
+				}
+				counted[f.identity()] = true
+				if j.subject.Coalesces || j.wasReported(f) || j.restarts.hide(c, f.At) {
+					continue
+				}
+				count := &j.verdict.ChangesMissed
+				if f.Kind == deleted {
+					*count++
+					count = &j.verdict.DeletionsMissed
+				}
+				at := 0
+				if *count < perKind { // it is looked for only where it is shown
+					at = next(j, c, f)
+				}
+				j.miss(count, at, f.UID, "%s of %s %s/%s at %d was never reported, and no GAP says so",
+					f.Kind, f.Resource, f.Namespace, f.Name, f.Revision)
 			}
-			counted[k] = true
-			if j.subject.Coalesces || j.wasReported(f) || j.restarts.hide(j.cell(d.cell), f.At) {
-				continue
-			}
-			count := &j.verdict.ChangesMissed
-			if f.Kind == deleted {
-				*count++
-				count = &j.verdict.DeletionsMissed
-			}
-			j.miss(count, d.report, f.UID,
-				"%s of %s %s/%s at %d was never reported, and no GAP says so: the client went on to %d",
-				f.Kind, f.Resource, f.Namespace, f.Name, f.Revision, d.to)
 		}
-	}
-	for k, c := range j.cells {
-		for _, f := range j.view.facts[k] {
+		for _, f := range j.view.facts[c.cell] {
 			if c.first < 0 || f.Epoch < c.firstEpoch || f.Epoch == c.firstEpoch && f.Revision <= c.first {
 				continue
 			}
 			reported := j.wasReported(f)
 			j.verdict.details.reported[f.identity()] = reported
-			if j.verdict.Changes++; !counted[key{k, f.identity()}] && !reported {
+			if j.verdict.Changes++; !counted[f.identity()] && !reported {
 				j.verdict.ChangesInGaps++
 			}
 		}
 	}
+}
+
+// next returns the index of the first report that covers a change: a SYNCED, or a live event, of no lower version.
+func next(j *judgement, c *cellState, f *fact) int {
+	for i, r := range j.reports {
+		ofCell := r.Worker == "" || r.Worker == c.cell.namespace
+		if ofCell && (r.Kind == synced || j.live[identityOf(r)]) && revision(r.ResourceVersion) >= f.Revision &&
+			j.view.history.newest(r.At) >= f.Epoch {
+			return i
+		}
+	}
+	return len(j.reports) - 1
 }
 
 func (j *judgement) wasReported(f *fact) bool {
