@@ -151,7 +151,9 @@ func (j *judgement) object(i int, r report) {
 	if !live || f == nil {
 		return
 	}
-	j.live[identityOf(r)] = true
+	if at > c.firstEpoch || version > c.first {
+		j.live[identityOf(r)] = true
+	}
 	if at > c.now.epoch && !j.subject.Ours {
 		clear(j.order)
 	}

@@ -36,7 +36,8 @@ func (j *judgement) candidates(c *cellState, epoch int, i int, r report) []int64
 		if next.Kind == gap || limit >= 0 {
 			break
 		}
-		if next.UID != "" && next.Namespace == c.cell.namespace && !next.Inferred {
+		again := c.fold[next.UID].ResourceVersion == next.ResourceVersion // it lists what it knows
+		if next.UID != "" && next.Namespace == c.cell.namespace && !next.Inferred && !again {
 			limit = revision(next.ResourceVersion)
 		}
 	}
