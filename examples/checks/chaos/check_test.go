@@ -225,7 +225,9 @@ func TestViolationsHaveWhatHappenedAroundThem(t *testing.T) {
 	h.epochs = []epoch{{}}
 	history := writeFile(t, "history.jsonl", func(w io.Writer) error { return writeHistory(w, &h, nil) })
 	status, out := runCheck(writeReports(t, reports), "-history", history)
-	for _, part := range []string{"ADDED of widgets.chaos.example.com ns-0/o-1500 at 1502 was never", "ns-99/o-1499 ", "ns-1/o-1501 "} {
+	for _, part := range []string{
+		"ADDED of widgets.chaos.example.com ns-0/o-1500 at 1502 was never", "ns-99/o-1499 ", "ns-1/o-1501 ",
+	} {
 		if status != foundSomething || !strings.Contains(out, part) {
 			t.Errorf("status %d, want %d and %q:\n%s", status, foundSomething, part, out)
 		}
