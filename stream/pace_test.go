@@ -212,7 +212,7 @@ func TestOneStreamTriesRefusedCredentials(t *testing.T) {
 				f.apply("at 0s: unauthorized\nat 1ms: close watches")
 				f.await(stream.Unauthorized, 2*time.Second)
 				time.Sleep(24 * time.Second)
-				// At most 20 at once, then after waits of up to 2, 4, 8, and 15 s.
+				// At most 20 at once, then after waits that grow by a quarter, to 5 s now.
 				n := 0
 				for _, more := range f.perSecond() {
 					n += more
@@ -223,6 +223,20 @@ func TestOneStreamTriesRefusedCredentials(t *testing.T) {
 				f.srv.Do("authorized")
 				f.await(stream.Streaming, 16*time.Second)
 			})
+		})
+	}
+}
+
+// TestAcceptedCredentialsAreNoticedSoon: a token that is renewed seconds too late costs little more than that.
+func TestAcceptedCredentialsAreNoticedSoon(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t, 5, clients["NewClient"],
+				setup{Options: stream.Options{Requests: stream.Requests{PagedLists: true}}})
+			f.apply("at 0s: unauthorized\nat 1ms: close watches")
+			time.Sleep(6 * time.Second)
+			f.srv.Do("authorized")
+			f.await(stream.Streaming, 3*time.Second)
 		})
 	}
 }

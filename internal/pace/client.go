@@ -129,7 +129,7 @@ func (c *Client) Asked() (spread time.Duration, over func()) {
 // Broken says that a watch has ended too early.
 func (c *Client) Broken() { c.server.broken() }
 
-// A request that is refused with 401 is tried again after firstLogin, twice as long each time up to maxLogin.
+// A request that is refused with 401 is tried again after firstLogin, a quarter longer each time up to maxLogin.
 const firstLogin, maxLogin = 200 * time.Millisecond, 15 * time.Second
 
 // login is whether the server accepts the credentials.
@@ -180,7 +180,7 @@ func (l *login) answered(r Request, a Answer, err error) <-chan struct{} {
 	switch {
 	case a == Unauthorized && r.lasts && !time.Now().Before(l.nextTry): // else it is one of several sent at once
 		l.refusals, l.cause = l.refusals+1, err
-		most := wait.Doubled(l.refusals, firstLogin, maxLogin)
+		most := wait.Raised(l.refusals, firstLogin, maxLogin)
 		l.nextTry = time.Now().Add(wait.Between(most/2, most))
 	case a == Good && l.accepted != nil:
 		l.refusals, l.cause, l.nextTry = 0, nil, time.Time{}
