@@ -33,6 +33,7 @@ type program struct {
 const (
 	programPause = time.Second     // before it is started again
 	programEnd   = 2 * time.Second // from SIGTERM to SIGKILL
+	programStart = 8 * time.Second // until it is killed although it has reported nothing
 )
 
 // newProgram returns the client at a path. Its name is that of the file, without its extension.
@@ -238,7 +239,8 @@ func (p *program) noteExit(state *os.ProcessState, rec *recording) {
 // await returns when the process has exited by itself, which it reports, or is to be killed. It measures its memory
 // meanwhile.
 func (p *program) await(ctx context.Context, rec *recording, group int, exited <-chan struct{}) (byItself bool) {
-	die := time.After(500*time.Millisecond + rand.N(5*time.Second)) // if it says that it resumes
+	var die <-chan time.Time // if it says that it resumes
+	began, before := time.Now(), rec.count()
 	for second := time.Tick(time.Second); ; {
 		select {
 		case <-exited:
@@ -255,15 +257,17 @@ func (p *program) await(ctx context.Context, rec *recording, group int, exited <
 			select {
 			case <-rec.calm:
 			default:
-				if p.subject().Checkpoint {
-					return false
-				}
+				return false
 			}
 		case <-second:
 			now := memoryOf(-group)
 			p.mu.Lock()
 			p.memory = max(p.memory, now)
 			p.mu.Unlock()
+			started := rec.count() > before || time.Since(began) > programStart
+			if die == nil && started && p.subject().Checkpoint {
+				die = time.After(rand.N(5 * time.Second))
+			}
 		}
 	}
 }

@@ -172,15 +172,30 @@ exec sleep 1000`, "GAP"},
 	}
 }
 
+// TestSlowProgramStarts: a program that resumes is not killed before it had time to begin.
+func TestSlowProgramStarts(t *testing.T) {
+	t.Parallel()
+	p := writeProgram(t, "x", `
+echo '{"type":"CLIENT","resumes":true}'
+sleep 6
+echo '{"type":"GAP","resource":"widgets.chaos.example.com"}'
+exec sleep 1000`)
+	rec := runProgram(t, p, nil)
+	if !hasKind(gap)(rec) {
+		t.Errorf("it was killed before it had begun: %q", rec.errors)
+	}
+}
+
 // TestResumingProgramIsKilled: and each process of it begins a run.
 func TestResumingProgramIsKilled(t *testing.T) {
+	t.Parallel()
 	p := writeProgram(t, "x", `
 trap '' TERM
 echo '{"type":"CLIENT","resumes":true}'
 exec sleep 1000`)
 	began := time.Now()
 	rec := runProgram(t, p, nil) // it would run for 20 s
-	if d := time.Since(began); d > 15*time.Second || !p.subject().Checkpoint {
+	if d := time.Since(began); d > 18*time.Second || !p.subject().Checkpoint {
 		t.Errorf("it ran for %v", d)
 	}
 	if p.exits != 0 || len(rec.errors) != 0 {
