@@ -24,18 +24,24 @@ const (
 	lineEnd      = "END"      // everything that happened before it has been reported
 )
 
+// fileTypes are the types of lines that are read. Others are ignored, as BOOKMARK.
+var fileTypes = []string{
+	string(added), string(modified), string(deleted), string(synced), string(gap),
+	lineRun, lineContents, lineEnd, lineClient, lineReady, linePosition,
+}
+
 // unknownTime is that of the reports of a file without times: any restore of etcd may have been before it.
 var unknownTime = time.Unix(1<<40, 0)
 
 // fileLine is a line of a recording: what a client writes, and what is known beside that.
 type fileLine struct {
-	clientLine
-	Time      string          `json:"time,omitempty"`
-	Run       json.RawMessage `json:"run,omitempty"`   // a number, or the header of a RUN
-	Acked     *bool           `json:"acked,omitempty"` // false: in a later run it may be missing
-	Coalesced int             `json:"coalesced,omitempty"`
-	Contents  *contentsLine   `json:"contents,omitempty"`
-	Rules     *fileRules      `json:"rules,omitempty"` // of a CLIENT
+	clientLine                 // so that a line of a client is one of a file, to read and to write
+	Time       string          `json:"time,omitempty"`
+	Run        json.RawMessage `json:"run,omitempty"`   // a number, or the header of a RUN
+	Acked      *bool           `json:"acked,omitempty"` // false: in a later run it may be missing
+	Coalesced  int             `json:"coalesced,omitempty"`
+	Contents   *contentsLine   `json:"contents,omitempty"`
+	Rules      *fileRules      `json:"rules,omitempty"` // of a CLIENT
 }
 
 // fileRules are the claims that the judge makes for the clients that are built in.
@@ -69,7 +75,7 @@ type recordFile struct {
 type recordReader struct {
 	lines  *lineReader
 	rules  fileRules
-	known  int // lines that it knew the type of
+	some   bool // there are lines of a recording
 	header *recorded.Header
 	again  restarted
 	out    recordFile
@@ -122,15 +128,21 @@ func (r *recordReader) take(one fileLine) error {
 		}
 		r.out.timed = true
 	}
+	if !slices.Contains(fileTypes, one.Type) {
+		return nil
+	}
+	r.some = true
+	if r.header == nil && one.Run != nil && one.Type != lineRun {
+		if err := json.Unmarshal(one.Run, &r.lines.run); err != nil {
+			return fmt.Errorf("invalid run: %w", err)
+		}
+	}
 	switch one.Type {
 	case lineRun:
-		r.known++
 		return r.beginRun(one, at)
 	case lineEnd:
-		r.known, r.out.complete = r.known+1, true
-		return nil
+		r.out.complete = true
 	case lineContents:
-		r.known++
 		return r.takeContents(one, at)
 	case lineClient:
 		if r.rules = (fileRules{}); one.Rules != nil {
@@ -141,14 +153,6 @@ func (r *recordReader) take(one fileLine) error {
 	case string(added), string(modified), string(deleted), string(synced), string(gap), linePosition:
 		if err := checkVersions(one.clientLine); err != nil {
 			return err
-		}
-	default:
-		return nil // BOOKMARK, ERROR and what others write
-	}
-	r.known++
-	if r.header == nil && one.Run != nil {
-		if err := json.Unmarshal(one.Run, &r.lines.run); err != nil {
-			return fmt.Errorf("invalid run: %w", err)
 		}
 	}
 	r.out.subject.Coalesces = r.out.subject.Coalesces || one.Coalesced > 0
@@ -179,12 +183,8 @@ func (r *recordReader) takeContents(one fileLine, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	run := 0
-	if err := json.Unmarshal(one.Run, &run); err != nil {
-		return fmt.Errorf("invalid run: %w", err)
-	}
 	r.out.reports = append(r.out.reports, report{
-		At: at, Run: run, Kind: contents, Resource: resource, Worker: one.Name, Acked: true,
+		At: at, Run: r.lines.run, Kind: contents, Resource: resource, Worker: one.Name, Acked: true,
 		Has: one.Contents.Has, Wrong: one.Contents.Wrong, Unversioned: one.Contents.Unversioned,
 	})
 	return nil
@@ -262,7 +262,7 @@ func (r *recordReader) beginRun(one fileLine, at time.Time) error {
 
 // finish returns the record of all lines.
 func (r *recordReader) finish() (*recordFile, error) {
-	if r.known == 0 {
+	if !r.some {
 		return nil, errors.New("no line is of a recording: must have lines of docs/judge.md such as " +
 			`{"type": "ADDED", "object": …}, or be what gvrwatch watch writes with --record FILE ` +
 			"or -o json --output-watch-events --timestamps")

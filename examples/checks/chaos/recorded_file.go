@@ -100,7 +100,8 @@ func writeRecord(w io.Writer, s subject, version string, reports []report, until
 	for _, r := range reports {
 		errs = append(errs, out.Encode(reportLine(r)))
 	}
-	return errors.Join(append(errs, out.Encode(fileLine{clientLine: clientLine{Type: lineEnd}, Time: timeText(until)}))...)
+	end := fileLine{clientLine: clientLine{Type: lineEnd}, Time: timeText(until)}
+	return errors.Join(append(errs, out.Encode(end))...)
 }
 
 // introduction returns the CLIENT of a subject.
