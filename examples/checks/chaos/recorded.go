@@ -12,22 +12,20 @@ import (
 	"time"
 
 	k8slabels "k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	recorded "github.com/gvrwatch/gvrwatch/internal/recording"
 )
 
 // The types of lines that only files have.
 const (
-	lineRun      = "RUN"      // a run of the tool begins, in what --record writes
-	lineContents = "CONTENTS" // a report of the kind contents
-	lineEnd      = "END"      // everything that happened before it has been reported
+	lineRun = "RUN" // a run of the tool begins, in what --record writes
+	lineEnd = "END" // everything that happened before it has been reported
 )
 
 // fileTypes are the types of lines that are read. Others are ignored, as BOOKMARK.
 var fileTypes = []string{
 	string(added), string(modified), string(deleted), string(synced), string(gap),
-	lineRun, lineContents, lineEnd, lineClient, lineReady, linePosition,
+	lineRun, lineEnd, lineClient, lineReady, linePosition,
 }
 
 // unknownTime is that of the reports of a file without times: any restore of etcd may have been before it.
@@ -40,7 +38,6 @@ type fileLine struct {
 	Run        json.RawMessage `json:"run,omitempty"`   // a number, or the header of a RUN
 	Acked      *bool           `json:"acked,omitempty"` // false: in a later run it may be missing
 	Coalesced  int             `json:"coalesced,omitempty"`
-	Contents   *contentsLine   `json:"contents,omitempty"`
 	Rules      *fileRules      `json:"rules,omitempty"` // of a CLIENT
 }
 
@@ -52,12 +49,6 @@ type fileRules struct {
 	Chained       bool     `json:"chained,omitempty"`
 	ByObject      *bool    `json:"byObject,omitempty"` // nil means the contrary of strict
 	Limited       bool     `json:"limited,omitempty"`
-}
-
-type contentsLine struct {
-	Has         map[types.UID]string `json:"has,omitempty"`
-	Wrong       string               `json:"wrong,omitempty"`
-	Unversioned bool                 `json:"unversioned,omitempty"`
 }
 
 // recordFile is what one file has of one client.
@@ -142,8 +133,6 @@ func (r *recordReader) take(one fileLine) error {
 		return r.beginRun(one, at)
 	case lineEnd:
 		r.out.complete = true
-	case lineContents:
-		return r.takeContents(one, at)
 	case lineClient:
 		if r.rules = (fileRules{}); one.Rules != nil {
 			r.rules = *one.Rules
@@ -172,21 +161,6 @@ func (r *recordReader) take(one fileLine) error {
 		r.out.reports = append(r.out.reports, r.again.before(report)...)
 		r.out.reports = append(r.out.reports, report)
 	}
-	return nil
-}
-
-func (r *recordReader) takeContents(one fileLine, at time.Time) error {
-	if one.Contents == nil {
-		return errors.New("a CONTENTS must have contents")
-	}
-	resource, err := resourceNamed(one.Resource)
-	if err != nil {
-		return err
-	}
-	r.out.reports = append(r.out.reports, report{
-		At: at, Run: r.lines.run, Kind: contents, Resource: resource, Worker: one.Name, Acked: true,
-		Has: one.Contents.Has, Wrong: one.Contents.Wrong, Unversioned: one.Contents.Unversioned,
-	})
 	return nil
 }
 
