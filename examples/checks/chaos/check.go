@@ -94,7 +94,7 @@ func (f *finding) note(format string, args ...any) {
 
 func (f *finding) broken() bool {
 	return slices.ContainsFunc(f.summary.Clients, func(v *verdict) bool {
-		return v.broken() > 0 || v.Contents.Wrong > 0
+		return v.broken() > 0
 	})
 }
 
@@ -267,7 +267,6 @@ func checkBeside(path, other string, late time.Duration) (*finding, error) {
 	for _, r := range records {
 		r.subject.Scope.Resources, r.subject.Scope.Namespaces = resources, namespaces
 		r.limit()
-		r.reports = slices.DeleteFunc(r.reports, func(one report) bool { return one.Kind == contents }) // see due
 	}
 	if resources, err = f.overlap(a, b, resources); err != nil {
 		return nil, fmt.Errorf("judge %s beside %s: %w", path, other, err)

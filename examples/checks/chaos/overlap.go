@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -16,17 +17,19 @@ func (f *finding) overlap(a, b *recordFile, resources []string) (shared []string
 		return nil, fmt.Errorf("they are of two clusters: %s and %s", a.cluster, b.cluster)
 	}
 	to := min(a.last(b.reports), b.last(a.reports))
-	inA, inB := map[types.UID]bool{}, map[types.UID]bool{}
+	inA, inB, begin := map[types.UID]bool{}, map[types.UID]bool{}, map[int64][]string{}
 	for _, resource := range resources {
 		from := max(a.first(resource), b.first(resource))
 		if from > to {
 			f.note("%s is not judged: one ends at version %d, and the other begins at %d.", resource, to, from)
 			continue
 		}
-		shared = append(shared, resource)
-		f.note("Both have %s from version %d to %d.", resource, from, to)
+		shared, begin[from] = append(shared, resource), append(begin[from], resource)
 		a.objects(resource, to, inA)
 		b.objects(resource, to, inB)
+	}
+	for _, from := range slices.Sorted(maps.Keys(begin)) {
+		f.note("Both have versions %d to %d of %s.", from, to, strings.Join(begin[from], ", "))
 	}
 	if len(shared) == 0 {
 		return nil, errors.New("they have no version in common")

@@ -12,30 +12,33 @@ import (
 	"time"
 
 	k8slabels "k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	recorded "github.com/gvrwatch/gvrwatch/internal/recording"
 )
 
 // The types of lines that only files have.
 const (
-	lineRun      = "RUN"      // a run of the tool begins, in what --record writes
-	lineContents = "CONTENTS" // a report of the kind contents
-	lineEnd      = "END"      // everything that happened before it has been reported
+	lineRun = "RUN" // a run of the tool begins, in what --record writes
+	lineEnd = "END" // everything that happened before it has been reported
 )
+
+// fileTypes are the types of lines that are read. Others are ignored, as BOOKMARK.
+var fileTypes = []string{
+	string(added), string(modified), string(deleted), string(synced), string(gap),
+	lineRun, lineEnd, lineClient, lineReady, linePosition,
+}
 
 // unknownTime is that of the reports of a file without times: any restore of etcd may have been before it.
 var unknownTime = time.Unix(1<<40, 0)
 
 // fileLine is a line of a recording: what a client writes, and what is known beside that.
 type fileLine struct {
-	clientLine
-	Time      string          `json:"time,omitempty"`
-	Run       json.RawMessage `json:"run,omitempty"`   // a number, or the header of a RUN
-	Acked     *bool           `json:"acked,omitempty"` // false: in a later run it may be missing
-	Coalesced int             `json:"coalesced,omitempty"`
-	Contents  *contentsLine   `json:"contents,omitempty"`
-	Rules     *fileRules      `json:"rules,omitempty"` // of a CLIENT
+	clientLine                 // so that a line of a client is one of a file, to read and to write
+	Time       string          `json:"time,omitempty"`
+	Run        json.RawMessage `json:"run,omitempty"`   // a number, or the header of a RUN
+	Acked      *bool           `json:"acked,omitempty"` // false: in a later run it may be missing
+	Coalesced  int             `json:"coalesced,omitempty"`
+	Rules      *fileRules      `json:"rules,omitempty"` // of a CLIENT
 }
 
 // fileRules are the claims that the judge makes for the clients that are built in.
@@ -46,12 +49,6 @@ type fileRules struct {
 	Chained       bool     `json:"chained,omitempty"`
 	ByObject      *bool    `json:"byObject,omitempty"` // nil means the contrary of strict
 	Limited       bool     `json:"limited,omitempty"`
-}
-
-type contentsLine struct {
-	Has         map[types.UID]string `json:"has,omitempty"`
-	Wrong       string               `json:"wrong,omitempty"`
-	Unversioned bool                 `json:"unversioned,omitempty"`
 }
 
 // recordFile is what one file has of one client.
@@ -69,7 +66,7 @@ type recordFile struct {
 type recordReader struct {
 	lines  *lineReader
 	rules  fileRules
-	known  int // lines that it knew the type of
+	some   bool // there are lines of a recording
 	header *recorded.Header
 	again  restarted
 	out    recordFile
@@ -122,16 +119,20 @@ func (r *recordReader) take(one fileLine) error {
 		}
 		r.out.timed = true
 	}
+	if !slices.Contains(fileTypes, one.Type) {
+		return nil
+	}
+	r.some = true
+	if r.header == nil && one.Run != nil && one.Type != lineRun {
+		if err := json.Unmarshal(one.Run, &r.lines.run); err != nil {
+			return fmt.Errorf("invalid run: %w", err)
+		}
+	}
 	switch one.Type {
 	case lineRun:
-		r.known++
 		return r.beginRun(one, at)
 	case lineEnd:
-		r.known, r.out.complete = r.known+1, true
-		return nil
-	case lineContents:
-		r.known++
-		return r.takeContents(one, at)
+		r.out.complete = true
 	case lineClient:
 		if r.rules = (fileRules{}); one.Rules != nil {
 			r.rules = *one.Rules
@@ -141,14 +142,6 @@ func (r *recordReader) take(one fileLine) error {
 	case string(added), string(modified), string(deleted), string(synced), string(gap), linePosition:
 		if err := checkVersions(one.clientLine); err != nil {
 			return err
-		}
-	default:
-		return nil // BOOKMARK, ERROR and what others write
-	}
-	r.known++
-	if r.header == nil && one.Run != nil {
-		if err := json.Unmarshal(one.Run, &r.lines.run); err != nil {
-			return fmt.Errorf("invalid run: %w", err)
 		}
 	}
 	r.out.subject.Coalesces = r.out.subject.Coalesces || one.Coalesced > 0
@@ -168,25 +161,6 @@ func (r *recordReader) take(one fileLine) error {
 		r.out.reports = append(r.out.reports, r.again.before(report)...)
 		r.out.reports = append(r.out.reports, report)
 	}
-	return nil
-}
-
-func (r *recordReader) takeContents(one fileLine, at time.Time) error {
-	if one.Contents == nil {
-		return errors.New("a CONTENTS must have contents")
-	}
-	resource, err := resourceNamed(one.Resource)
-	if err != nil {
-		return err
-	}
-	run := 0
-	if err := json.Unmarshal(one.Run, &run); err != nil {
-		return fmt.Errorf("invalid run: %w", err)
-	}
-	r.out.reports = append(r.out.reports, report{
-		At: at, Run: run, Kind: contents, Resource: resource, Worker: one.Name, Acked: true,
-		Has: one.Contents.Has, Wrong: one.Contents.Wrong, Unversioned: one.Contents.Unversioned,
-	})
 	return nil
 }
 
@@ -262,7 +236,7 @@ func (r *recordReader) beginRun(one fileLine, at time.Time) error {
 
 // finish returns the record of all lines.
 func (r *recordReader) finish() (*recordFile, error) {
-	if r.known == 0 {
+	if !r.some {
 		return nil, errors.New("no line is of a recording: must have lines of docs/judge.md such as " +
 			`{"type": "ADDED", "object": …}, or be what gvrwatch watch writes with --record FILE ` +
 			"or -o json --output-watch-events --timestamps")

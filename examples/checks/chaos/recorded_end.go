@@ -23,14 +23,10 @@ type cutOff struct {
 //  3. or if the record has covered its version: with a SYNCED or, if its versions ascend, a later one.
 //
 // After a GAP that no SYNCED follows, nothing is due, and nor is a change whose report a later one may have replaced. A
-// restore of etcd that came less than late before the last line ends the record. What a cache contains is judged only
-// if there is an END.
+// restore of etcd that came less than late before the last line ends the record.
 func (r *recordFile) due(h *history, late time.Duration) (*history, []report, cutOff) {
 	out := cutOff{at: r.ended}
 	reports, epochs := r.reports, h.epochs
-	if !r.complete { // of which version a cache is can't be known without all changes
-		reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.Kind == contents })
-	}
 	deadline := r.ended.Add(-late)
 	if r.timed && !r.complete {
 		for e := 1; e < len(epochs); e++ {

@@ -93,14 +93,18 @@ func readHistory(path string) (*history, *historyReader, error) {
 	return h, r, nil
 }
 
-// writeRecord writes what a client reported in a run that has waited for it until a time: all of it is due.
+// writeRecord writes what a client reported in a run that has waited for it until a time: all of it is due. It leaves
+// out what a cache contains.
 func writeRecord(w io.Writer, s subject, version string, reports []report, until time.Time) error {
 	out := json.NewEncoder(w)
 	errs := []error{out.Encode(introduction(s, version))}
 	for _, r := range reports {
-		errs = append(errs, out.Encode(reportLine(r)))
+		if r.Kind != contents {
+			errs = append(errs, out.Encode(reportLine(r)))
+		}
 	}
-	return errors.Join(append(errs, out.Encode(fileLine{clientLine: clientLine{Type: lineEnd}, Time: timeText(until)}))...)
+	end := fileLine{clientLine: clientLine{Type: lineEnd}, Time: timeText(until)}
+	return errors.Join(append(errs, out.Encode(end))...)
 }
 
 // introduction returns the CLIENT of a subject.
@@ -132,8 +136,6 @@ func reportLine(r report) fileLine {
 		l.Type = linePosition
 	case r.Kind == gap:
 		l.Gap = &lineGap{r.Reason, r.From, r.HistoryLost}
-	case r.Kind == contents:
-		l.Name, l.Contents = r.Worker, &contentsLine{r.Has, r.Wrong, r.Unversioned}
 	case r.Kind != synced:
 		l.Namespace, l.ResourceVersion, l.Object = r.Worker, "", &lineObject{}
 		m := &l.Object.Metadata

@@ -155,7 +155,6 @@ func FuzzRecorded(f *testing.F) {
 	for _, text := range []string{
 		at(2, "+u@1") + at(2, "S@2") + at(3, "~u@3"), at(-1, "G"), at(-1, "C@3"), `{"type":"READY"}`, `{"type":"END"}`,
 		`{"type":"RUN","run":{"format":1,"start":"snapshot"}}`,
-		`{"type":"CONTENTS","resource":"pods","run":1,"contents":{}}`,
 		`{"type":"CLIENT","resources":["pods"],"strict":true,"rules":{"labelSelector":"a=b","byObject":false}}`,
 		`{"type":"SYNCED"}`, `{"type":"DELETED","resource":"pods","uid":"u"}`, `{"type":"RESTORED"}`,
 	} {
