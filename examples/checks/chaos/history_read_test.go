@@ -217,7 +217,7 @@ func checkFrames(t *testing.T, cfg *rest.Config, from string, lines []historyLin
 	}
 	all := strings.SplitAfter(string(frames), "\n")
 	status, out := runCheck(writeText(t, "curl.jsonl", begin+all[0]+all[2]), "-history", history)
-	if status != foundSomething || !strings.Contains(out, "MODIFIED of o-1 at") {
+	if status != foundSomething || !strings.Contains(out, "MODIFIED of widgets.chaos.example.com ns-a/o-1 at") {
 		t.Errorf("frames without one: status %d, want %d and what is missing:\n%s", status, foundSomething, out)
 	}
 }
