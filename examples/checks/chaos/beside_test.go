@@ -294,13 +294,35 @@ func TestCheckBlamesNobody(t *testing.T) {
 		history := writeFile(t, "history.jsonl", func(w io.Writer) error { return writePart(w, h, from, to) })
 		f, err := checkHistory(writeReports(t, reports), history, 10*time.Second)
 		if err != nil {
-			if !strings.Contains(err.Error(), "in common") {
+			if !strings.Contains(err.Error(), "in common") && !strings.Contains(err.Error(), "it has no change") {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			continue
 		}
 		if v := f.summary.Clients[0]; v.broken() > 0 {
 			t.Fatalf("seed %d: %d to %d: a client that has everything is blamed:\n%s", seed, from, to, texts(v))
+		}
+	}
+}
+
+// TestBesideBlamesNobody: of two clients that have everything, but for a GAP of each, none is blamed.
+func TestBesideBlamesNobody(t *testing.T) {
+	for seed := range seedtest.Default(200).All(t) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		_, reports, watch := randomHistory(r)
+		var paths []string
+		for range 2 {
+			begin := watch + r.IntN(len(reports)-watch)
+			paths = append(paths, writeReports(t, withGap(reports, begin, begin+r.IntN(len(reports)-begin))))
+		}
+		f, err := checkBeside(paths[0], paths[1], 10*time.Second)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, v := range f.summary.Clients {
+			if v.broken() > 0 {
+				t.Fatalf("seed %d: %s has everything, and is blamed:\n%s", seed, v.Name, texts(v))
+			}
 		}
 	}
 }
