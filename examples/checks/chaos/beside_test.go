@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -212,13 +214,15 @@ func TestCheckRefusesWhatIsApart(t *testing.T) {
 		{"it ended before the history began", good, history(50, 60, "+u@1, +v@55"), "", cannotJudge,
 			"no version in common"},
 		{"it has the versions of another cluster", good + at(3, "+x@3"), history(1, 9, "+v@3, +w@4"), "", cannotJudge,
-			"of 2 and 2 objects up to version 4 none is the same"},
+			"none of the objects of versions after 2, up to 4, are the same"},
 		{"it went on while the history began, but reported nothing", at(2, "S@2") + timed(40, "ALIVE"),
 			history(4, 9, "+v@5"), "", foundSomething, "ADDED of pods a/v at 5 was never reported"},
 		{"it ends before the other begins", good, "", at(9, "+w@9") + at(9, "S@9"), cannotJudge,
 			"no version in common"},
-		{"the versions of two clusters", good, "", at(1, "+v@1") + at(2, "S@2"), cannotJudge,
-			"of 1 and 1 objects up to version 2 none is the same"},
+		{"the versions of two clusters", good + at(3, "+x@3"), "", at(1, "+v@1") + at(2, "S@2") + at(3, "~v@3"),
+			cannotJudge, "none of the objects of versions after 2, up to 3, are the same"},
+		{"one has nothing that the other has", good + at(3, "+x@3"), "", at(1, "+v@1") + at(2, "S@2") + at(3, "S@3"),
+			foundSomething, "ADDED of x at 3 was never reported"},
 		{"the tool says that it was another cluster", run("one") + good, "", run("two") + good, cannotJudge,
 			"they are of two clusters: one and two"},
 		{"it went on while the other began, but reported nothing", at(2, "S@2") + timed(40, "ALIVE"), "",
@@ -276,4 +280,112 @@ func TestCheckWithinAndAroundAHistory(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s%s", test.why, diff, texts(v))
 		}
 	}
+}
+
+// TestCheckBlamesNobody: a client that has everything, but for a GAP, is right beside any part of the history.
+func TestCheckBlamesNobody(t *testing.T) {
+	for seed := range seedtest.Default(200).All(t) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		h, reports, watch := randomHistory(r)
+		begin := watch + r.IntN(len(reports)-watch)
+		reports = withGap(reports, begin, begin+r.IntN(len(reports)-begin))
+		n := r.IntN(len(h.changes))
+		from, to := h.changes[n].Revision, h.changes[n+r.IntN(len(h.changes)-n)].Revision
+		history := writeFile(t, "history.jsonl", func(w io.Writer) error { return writePart(w, h, from, to) })
+		f, err := checkHistory(writeReports(t, reports), history, 10*time.Second)
+		if err != nil {
+			if !strings.Contains(err.Error(), "in common") && !strings.Contains(err.Error(), "it has no change") {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			continue
+		}
+		if v := f.summary.Clients[0]; v.broken() > 0 {
+			t.Fatalf("seed %d: %d to %d: a client that has everything is blamed:\n%s", seed, from, to, texts(v))
+		}
+	}
+}
+
+// TestBesideBlamesNobody: of two clients that have everything, but for a GAP of each, none is blamed.
+func TestBesideBlamesNobody(t *testing.T) {
+	for seed := range seedtest.Default(200).All(t) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		_, reports, watch := randomHistory(r)
+		var paths []string
+		for range 2 {
+			begin := watch + r.IntN(len(reports)-watch)
+			paths = append(paths, writeReports(t, withGap(reports, begin, begin+r.IntN(len(reports)-begin))))
+		}
+		f, err := checkBeside(paths[0], paths[1], 10*time.Second)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, v := range f.summary.Clients {
+			if v.broken() > 0 {
+				t.Fatalf("seed %d: %s has everything, and is blamed:\n%s", seed, v.Name, texts(v))
+			}
+		}
+	}
+}
+
+// withGap replaces reports by a GAP, what a list after them shows, and SYNCED.
+func withGap(reports []report, from, to int) []report {
+	before, after := map[types.UID]report{}, map[types.UID]report{}
+	for i, one := range reports[:to] {
+		if one.UID == "" {
+			continue
+		}
+		if after[one.UID] = one; one.Kind == deleted {
+			delete(after, one.UID)
+		}
+		if i < from {
+			before = maps.Clone(after)
+		}
+	}
+	mark := reports[to-1]
+	mark.UID, mark.Name, mark.Namespace, mark.Kind = "", "", "", gap
+	out := append(slices.Clone(reports[:from]), mark)
+	for uid, one := range before {
+		if _, found := after[uid]; !found {
+			one.At, one.Kind, one.Inferred = mark.At, deleted, true
+			out = append(out, one)
+		}
+	}
+	for uid, one := range after {
+		if was, found := before[uid]; !found || was.ResourceVersion != one.ResourceVersion {
+			one.At, one.Inferred = mark.At, true
+			if one.Kind = added; found {
+				one.Kind = modified
+			}
+			out = append(out, one)
+		}
+	}
+	mark.Kind = synced
+	return append(append(out, mark), reports[to:]...)
+}
+
+// writePart writes what a history has from one version to another.
+func writePart(w io.Writer, h *history, from, to int64) error {
+	lines := []historyLine{{Type: lineHistory, ResourceVersion: fmt.Sprint(from)}}
+	exists := map[types.UID]change{}
+	for _, c := range h.changes {
+		if c.Revision <= from {
+			if exists[c.UID] = c; c.Kind == deleted {
+				delete(exists, c.UID)
+			}
+		}
+	}
+	for _, c := range exists {
+		c.Kind, c.At = added, time.Time{}
+		lines = append(lines, changeLine(c))
+	}
+	for _, c := range h.changes {
+		if from < c.Revision && c.Revision <= to {
+			lines = append(lines, changeLine(c))
+		}
+	}
+	var errs []error
+	for _, one := range append(lines, historyLine{Type: lineEnd, ResourceVersion: fmt.Sprint(to)}) {
+		errs = append(errs, json.NewEncoder(w).Encode(one))
+	}
+	return errors.Join(errs...)
 }

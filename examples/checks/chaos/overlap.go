@@ -17,7 +17,7 @@ func (f *finding) overlap(a, b *recordFile, resources []string) (shared []string
 		return nil, fmt.Errorf("they are of two clusters: %s and %s", a.cluster, b.cluster)
 	}
 	to := min(a.last(b.reports), b.last(a.reports))
-	inA, inB, begin := map[types.UID]bool{}, map[types.UID]bool{}, map[int64][]string{}
+	begin := map[int64][]string{}
 	for _, resource := range resources {
 		from := max(a.first(resource), b.first(resource))
 		if from > to {
@@ -25,8 +25,6 @@ func (f *finding) overlap(a, b *recordFile, resources []string) (shared []string
 			continue
 		}
 		shared, begin[from] = append(shared, resource), append(begin[from], resource)
-		a.objects(resource, to, inA)
-		b.objects(resource, to, inB)
 	}
 	for _, from := range slices.Sorted(maps.Keys(begin)) {
 		f.note("Both have versions %d to %d of %s.", from, to, strings.Join(begin[from], ", "))
@@ -34,10 +32,10 @@ func (f *finding) overlap(a, b *recordFile, resources []string) (shared []string
 	if len(shared) == 0 {
 		return nil, errors.New("they have no version in common")
 	}
-	apart := !slices.ContainsFunc(slices.Collect(maps.Keys(inA)), func(uid types.UID) bool { return inB[uid] })
-	if apart && len(inA) > 0 && len(inB) > 0 {
-		return nil, fmt.Errorf("of %d and %d objects up to version %d none is the same: they are not of one cluster, "+
-			"or one has invented all of its objects", len(inA), len(inB), to)
+	from := slices.Max(slices.Collect(maps.Keys(begin)))
+	if a.apart(b, from, to) && (b.complete || b.apart(a, from, to)) {
+		return nil, fmt.Errorf("none of the objects of versions after %d, up to %d, are the same: they are not of one "+
+			"cluster, or one has invented all of them", from, to)
 	}
 	return shared, nil
 }
@@ -70,18 +68,26 @@ func (r *recordFile) last(others []report) (version int64) {
 	return version
 }
 
-// objects adds the objects that were reported up to a version to a set.
-func (r *recordFile) objects(resource string, to int64, set map[types.UID]bool) {
+// apart reports whether a record has objects of versions after one, up to another, and another record, which has some,
+// has none of those.
+func (r *recordFile) apart(other *recordFile, from, to int64) bool {
+	known, some := map[types.UID]bool{"": true}, false
+	for _, one := range other.reports {
+		known[one.UID] = true
+	}
 	for _, one := range r.reports {
-		if one.Resource == resource && one.UID != "" && revision(one.ResourceVersion) <= to {
-			set[one.UID] = true
+		if version := revision(one.ResourceVersion); one.UID != "" && from < version && version <= to {
+			if some = true; known[one.UID] {
+				return false
+			}
 		}
 	}
+	return some && len(known) > 1
 }
 
-// asRecord returns a history as a record of all resources in it.
+// asRecord returns a history as a record of all resources in it, which lacks nothing.
 func (h *history) asRecord(s span) *recordFile {
-	r := &recordFile{}
+	r := &recordFile{complete: true}
 	begin := report{Kind: synced, ResourceVersion: fmt.Sprint(s.from)}
 	for _, begin.Resource = range resourcesIn(h.changes) {
 		r.reports = append(r.reports, begin)
