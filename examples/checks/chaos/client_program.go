@@ -25,6 +25,7 @@ type program struct {
 	mu     sync.Mutex
 	lines  *lineReader // nil before the first process
 	memory int64       // the most that its processes had
+	begins int         // processes
 }
 
 const (
@@ -93,19 +94,21 @@ func (p *program) subject() subject {
 type programCounts struct {
 	Version    string `json:"version"`
 	MemoryKB   int64  `json:"memory_kb"`         // of all its processes, at most
+	Processes  int    `json:"processes"`         // one after the other
 	Unreadable int    `json:"unreadable"`        // lines
 	Problem    string `json:"problem,omitempty"` // of the first of those
 }
 
 // counts returns what is known of the program when it has ended.
 func (p *program) counts() programCounts {
-	return programCounts{p.lines.client.Version, p.memory >> 10, p.lines.unreadable, p.lines.problem}
+	return programCounts{p.lines.client.Version, p.memory >> 10, p.begins, p.lines.unreadable, p.lines.problem}
 }
 
 // add adds what another seed has shown.
 func (c *programCounts) add(o programCounts) {
 	c.Version, c.Problem = cmp.Or(c.Version, o.Version), cmp.Or(c.Problem, o.Problem)
 	c.MemoryKB = max(c.MemoryKB, o.MemoryKB)
+	c.Processes += o.Processes
 	c.Unreadable += o.Unreadable
 }
 
@@ -137,7 +140,7 @@ func (p *program) run(ctx context.Context, w *world, rec *recording) error {
 	}
 	p.mu.Lock()
 	p.lines = newLineReader(w.definitions.resources())
-	p.memory = 0
+	p.memory, p.begins = 0, 0
 	p.mu.Unlock()
 	for ctx.Err() == nil {
 		if err := p.runOnce(ctx, w, rec, dir, environment); err != nil {
@@ -195,6 +198,7 @@ func (p *program) runOnce(ctx context.Context, w *world, rec *recording, dir str
 	if err != nil {
 		return fmt.Errorf("start the client: %w", err)
 	}
+	p.begins++
 	group := -cmd.Process.Pid
 	unregister := w.processes.register(group)
 	var reading sync.WaitGroup

@@ -93,8 +93,8 @@ printf '{"type":"DELETED","resource":"widgets.chaos.example.com","namespace":"a"
 	if diff := cmp.Diff(want, p.subject(), cmp.AllowUnexported(subject{})); diff != "" {
 		t.Error(diff)
 	}
-	if c := p.counts(); c.Version != "1.2" {
-		t.Errorf("its version is %q", c.Version)
+	if c := p.counts(); c.Version != "1.2" || c.Processes != 1 {
+		t.Errorf("its version is %q, and it had %d processes", c.Version, c.Processes)
 	}
 	if !p.begun() {
 		t.Error("all that it watches is SYNCED, and the faults may not begin")
