@@ -175,7 +175,8 @@ func programEnvironment(w *world, dir string) ([]string, error) {
 	}
 	return append(os.Environ(),
 		"JUDGE_SERVER="+c.Host, "JUDGE_CA="+ca, "JUDGE_TOKEN="+c.TokenFile, "JUDGE_DIR="+home,
-		"JUDGE_RESOURCES="+strings.Join(paths, " "), "KUBECONFIG="+kubeconfig), nil
+		"JUDGE_RESOURCES="+strings.Join(paths, " "), "KUBECONFIG="+kubeconfig,
+		"NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"), nil // some clients would use a proxy for loopback, too
 }
 
 // runOnce returns when the process has ended, and what it started in its process group, too.
