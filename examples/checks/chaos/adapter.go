@@ -25,6 +25,7 @@ type program struct {
 	mu     sync.Mutex
 	lines  *lineReader // nil before the first process
 	memory int64       // the most that its processes had
+	begins int         // processes
 
 	exits    int // that the judge did not cause
 	lastExit string
@@ -96,6 +97,7 @@ func (p *program) subject() subject {
 type programCounts struct {
 	Version    string `json:"version"`
 	MemoryKB   int64  `json:"memory_kb"`         // of all its processes, at most
+	Processes  int    `json:"processes"`         // one after the other
 	Unreadable int    `json:"unreadable"`        // lines
 	Problem    string `json:"problem,omitempty"` // of the first of those
 	Exits      int    `json:"exits"`             // that the judge did not cause
@@ -105,7 +107,7 @@ type programCounts struct {
 // counts returns what is known of the program when it has ended.
 func (p *program) counts() programCounts {
 	return programCounts{
-		p.lines.client.Version, p.memory >> 10, p.lines.unreadable, p.lines.problem, p.exits, p.lastExit,
+		p.lines.client.Version, p.memory >> 10, p.begins, p.lines.unreadable, p.lines.problem, p.exits, p.lastExit,
 	}
 }
 
@@ -113,6 +115,7 @@ func (p *program) counts() programCounts {
 func (c *programCounts) add(o programCounts) {
 	c.Version, c.Problem = cmp.Or(c.Version, o.Version), cmp.Or(c.Problem, o.Problem)
 	c.MemoryKB = max(c.MemoryKB, o.MemoryKB)
+	c.Processes += o.Processes
 	c.Unreadable += o.Unreadable
 	c.Exits, c.LastExit = c.Exits+o.Exits, cmp.Or(o.LastExit, c.LastExit)
 }
@@ -145,7 +148,7 @@ func (p *program) run(ctx context.Context, w *world, rec *recording) error {
 	}
 	p.mu.Lock()
 	p.lines = newLineReader(w.definitions.resources())
-	p.memory, p.exits, p.lastExit = 0, 0, ""
+	p.memory, p.begins, p.exits, p.lastExit = 0, 0, 0, ""
 	p.mu.Unlock()
 	for ctx.Err() == nil {
 		if err := p.runOnce(ctx, w, rec, dir, environment); err != nil {
@@ -180,7 +183,8 @@ func programEnvironment(w *world, dir string) ([]string, error) {
 	}
 	return append(os.Environ(),
 		"JUDGE_SERVER="+c.Host, "JUDGE_CA="+ca, "JUDGE_TOKEN="+c.TokenFile, "JUDGE_DIR="+home,
-		"JUDGE_RESOURCES="+strings.Join(paths, " "), "KUBECONFIG="+kubeconfig), nil
+		"JUDGE_RESOURCES="+strings.Join(paths, " "), "KUBECONFIG="+kubeconfig,
+		"NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"), nil // some clients would use a proxy for loopback, too
 }
 
 // runOnce returns when the process has ended, and what it started in its process group, too.
@@ -203,6 +207,7 @@ func (p *program) runOnce(ctx context.Context, w *world, rec *recording, dir str
 	if err != nil {
 		return fmt.Errorf("start the client: %w", err)
 	}
+	p.begins++
 	group := -cmd.Process.Pid
 	unregister := w.processes.register(group)
 	var reading sync.WaitGroup

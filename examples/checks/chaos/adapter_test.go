@@ -94,7 +94,7 @@ printf '{"type":"DELETED","resource":"widgets.chaos.example.com","namespace":"a"
 		t.Error(diff)
 	}
 	counted := programCounts{
-		Version: "1.2", Unreadable: 1, Problem: p.lines.problem, Exits: 1, LastExit: "exit status 0",
+		Version: "1.2", Processes: 1, Unreadable: 1, Problem: p.lines.problem, Exits: 1, LastExit: "exit status 0",
 	}
 	if diff := cmp.Diff(counted, p.counts()); diff != "" {
 		t.Error(diff)

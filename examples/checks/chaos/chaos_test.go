@@ -30,6 +30,7 @@ func TestChaos(t *testing.T) {
 	}
 	if loop := loopOfThePage(t); loop != nil {
 		o.clients = append(o.clients, loop)
+		t.Setenv("https_proxy", "http://127.0.0.1:9") // curl would use it for loopback, too
 	}
 	o.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	for seed := range seedtest.Default(1).All(t) {

@@ -144,8 +144,9 @@ func (s *summary) printCounts(row func(...any)) {
 		"events", "unreadable lines")
 	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
 	for _, v := range s.Clients {
-		row(v.Name, v.Changes, v.Live, total(v.Gaps), v.SeenByOthers, v.Folds, v.RewindsUnseen, v.Wrote.Runs,
-			v.Wrote.Events, v.Program.Unreadable)
+		runs := max(v.Wrote.Runs, v.Program.Processes)
+		row(v.Name, v.Changes, v.Live, total(v.Gaps), v.SeenByOthers, v.Folds, v.RewindsUnseen, runs, v.Wrote.Events,
+			v.Program.Unreadable)
 	}
 }
 
