@@ -222,7 +222,7 @@ func TestCheckRefusesWhatIsApart(t *testing.T) {
 		{"the versions of two clusters", good + at(3, "+x@3"), "", at(1, "+v@1") + at(2, "S@2") + at(3, "~v@3"),
 			cannotJudge, "none of the objects of versions after 2, up to 3, are the same"},
 		{"one has nothing that the other has", good + at(3, "+x@3"), "", at(1, "+v@1") + at(2, "S@2") + at(3, "S@3"),
-			foundSomething, "ADDED of x at 3 was never reported"},
+			foundSomething, "ADDED of pods a/x at 3 was never reported"},
 		{"the tool says that it was another cluster", run("one") + good, "", run("two") + good, cannotJudge,
 			"they are of two clusters: one and two"},
 		{"it went on while the other began, but reported nothing", at(2, "S@2") + timed(40, "ALIVE"), "",
