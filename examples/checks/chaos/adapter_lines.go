@@ -157,6 +157,9 @@ func (l *lineReader) reportsOf(one clientLine, at time.Time) (reports []report, 
 		r.Kind = committed
 	case string(synced):
 	default:
+		if upper := strings.ToUpper(one.Type); upper != one.Type && slices.Contains(lineTypes, upper) {
+			return nil, fmt.Errorf("invalid type %q: must be %s", one.Type, upper)
+		}
 		return nil, nil
 	}
 	if err := checkVersion(one.ResourceVersion); err != nil {

@@ -49,6 +49,9 @@ func TestLines(t *testing.T) {
 			strings.ReplaceAll(`{"type":"ADDED","object":`+object("Policy", "u", "5")+`}`, group, "x.example.com"),
 			`{"type":"CLIENT","resources":["nonsense.example.com"]}`, `{"type":"SYNCED","resource":"widgets"}`,
 		}, nil, 3},
+		{"a type in lower case", []string{
+			`{"type":"added","object":` + object("Widget", "u", "5") + `}`, `{"type":"bookmark"}`,
+		}, nil, 1},
 		{"versions that etcd can't have", []string{
 			`{"type":"SYNCED","resourceVersion":"null"}`, `{"type":"POSITION","resourceVersion":"-1"}`,
 			`{"type":"ADDED","object":` + object("Widget", "u", "banana") + `}`,

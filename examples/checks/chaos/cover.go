@@ -108,8 +108,8 @@ func (j *judgement) walk() {
 			}
 			clear(j.order)
 		case synced:
-			if top := j.view.history.top; top > 0 && revision(r.ResourceVersion) > top {
-				j.violate(&j.verdict.Invented, i, "", "etcd had no such revision: its last one was %d", top)
+			if top, known := j.view.history.topAt(r.At); known && revision(r.ResourceVersion) > top {
+				j.violate(&j.verdict.Invented, i, "", "etcd had no such revision yet: it was at %d", top)
 				r.ResourceVersion = ""
 			}
 			for _, c := range j.cellsOf(r.Namespace) {

@@ -17,7 +17,7 @@ import (
 type history struct {
 	changes []change // by epoch and revision
 	epochs  []epoch
-	top     int64         // no revision of etcd ever was above it; 0 if that is not known
+	tops    []top         // of etcd, in order; none if that is not known
 	slack   time.Duration // by which the clocks of the truth and of the reports may differ
 }
 
@@ -27,6 +27,23 @@ func newHistory(truth []change, epochs []epoch) *history {
 		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Revision, b.Revision))
 	})
 	return h
+}
+
+// top is the highest revision that etcd has had up to a time.
+type top struct {
+	at       time.Time
+	revision int64
+}
+
+// topAt returns the highest revision that a report at this time may be of, or false if that is not known.
+func (h *history) topAt(at time.Time) (revision int64, known bool) {
+	for _, t := range h.tops {
+		if t.at.After(at.Add(seenLate)) {
+			break
+		}
+		revision = t.revision
+	}
+	return revision, len(h.tops) > 0
 }
 
 // newest returns the newest epoch that a report at this time may be from.

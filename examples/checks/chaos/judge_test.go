@@ -279,7 +279,7 @@ func TestTimeBackIsNever(t *testing.T) {
 // TestVersionsThatNeverWere: SYNCED at a revision that etcd never had covers nothing.
 func TestVersionsThatNeverWere(t *testing.T) {
 	h := parseTruth("+u@1, ~u@2, ~u@3")
-	h.top = 3
+	h.tops = []top{{time.Unix(0, 0), 3}, {time.Unix(500, 0), 1000}}
 	for _, test := range []struct {
 		why, reports string
 		want         counts

@@ -25,7 +25,7 @@ type truth struct {
 	begun   []epoch
 	last    map[string]change // the last change of each key
 	seen    int64             // revision up to which everything was read
-	top     int64             // the highest one that ever was read
+	tops    []top             // the highest revisions that were read
 	news    chan struct{}     // closed when seen grows
 	err     error             // the history is incomplete
 }
@@ -70,7 +70,9 @@ func (t *truth) add(r mvcc.WatchResponse) {
 			t.last[key] = c
 		}
 		t.seen = ev.Kv.ModRevision
-		t.top = max(t.top, t.seen)
+	}
+	if n := len(t.tops); n == 0 || t.seen > t.tops[n-1].revision {
+		t.tops = append(t.tops, top{time.Now(), t.seen})
 	}
 	close(t.news)
 	t.news = make(chan struct{})
@@ -166,7 +168,7 @@ func (t *truth) history() *history {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := newHistory(t.changes, slices.Clone(t.begun))
-	h.top = t.top
+	h.tops = slices.Clone(t.tops)
 	return h
 }
 
