@@ -220,7 +220,7 @@ func TestOneRequestTriesCredentials(t *testing.T) {
 			}()
 		}
 		last := time.Now()
-		for i, least := range []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 100 * time.Millisecond} {
+		for i, least := range []time.Duration{100 * time.Millisecond, 225 * time.Millisecond, 100 * time.Millisecond} {
 			next := <-sent
 			if waited := next.Sub(last); waited < least || waited > 15*time.Second {
 				t.Errorf("request %d was sent after %v, want at least %v", i, waited, least)
