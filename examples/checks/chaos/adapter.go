@@ -296,14 +296,8 @@ func (p *program) read(stdout io.Reader, rec *recording) {
 func eachLine(r io.Reader, f func([]byte)) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
-		var text []byte
-		var err error
-		for more := true; more && err == nil; {
-			var part []byte
-			part, more, err = lines.ReadLine()
-			text = append(text, part[:min(len(part), maxLine-len(text))]...)
-		}
-		if len(bytes.TrimSpace(text)) > 0 {
+		text, _, err := nextLine(lines)
+		if text = bytes.TrimSpace(text); len(text) > 0 {
 			f(text)
 		}
 		if err != nil {

@@ -261,7 +261,7 @@ func (l *lineReader) resourceNamed(text string) (string, error) {
 
 // checkVersion refuses a version that none of etcd can be.
 func checkVersion(text string) error {
-	if text != "" && revision(text) < 0 {
+	if text != "" && !isVersion(text) {
 		return fmt.Errorf("invalid resourceVersion %.80q: must be a number", text)
 	}
 	return nil

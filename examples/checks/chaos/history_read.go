@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -199,7 +200,8 @@ func (r *etcdReader) begin(ctx context.Context) (bool, error) {
 		oldest = max(oldest, answer.CompactRevision)
 	}
 	if oldest == 0 {
-		return false, fmt.Errorf("find etcd's oldest revision: %w", cmpErr(watchCtx.Err()))
+		return false, fmt.Errorf("find etcd's oldest revision: %w", cmp.Or(watchCtx.Err(),
+			errors.New("a watch from revision 1 has ended without it")))
 	}
 	objects, err := r.list(ctx, oldest)
 	if err != nil || objects == nil {
@@ -211,13 +213,6 @@ func (r *etcdReader) begin(ctx context.Context) (bool, error) {
 		err = errors.Join(err, r.write(&clientv3.Event{Type: mvccpb.Event_PUT, Kv: one}))
 	}
 	return true, err
-}
-
-func cmpErr(err error) error {
-	if err == nil {
-		return errors.New("a watch from revision 1 has ended without it")
-	}
-	return err
 }
 
 // list returns what existed at a revision, by revision, or nil if it is compacted.
@@ -256,7 +251,8 @@ func (r *etcdReader) follow(ctx context.Context) error {
 		select {
 		case answer, more := <-answers:
 			if err := answer.Err(); err != nil || !more {
-				return fmt.Errorf("watch etcd: the history ends at revision %d: %w", r.seen, cmpErr(err))
+				return fmt.Errorf("watch etcd: the history ends at revision %d: %w", r.seen,
+					cmp.Or(err, errors.New("its watch was closed")))
 			}
 			for _, ev := range answer.Events {
 				if err := r.write(ev); err != nil {

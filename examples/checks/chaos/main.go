@@ -5,7 +5,7 @@
 //
 // Chaos check judges what was recorded somewhere else, and chaos history writes what happens in an etcd, for that.
 //
-// The exit status is 1 if one of this library's clients breaks a promise.
+// The exit status is 1 if a client that claims to be strict, as this library's do, breaks a promise.
 package main
 
 import (
@@ -43,7 +43,8 @@ func main() {
 	without := flag.String("without", "", "faults that must not happen, separated by commas")
 	record := flag.String("record", "", "folder to write etcd's history and each client's reports to, for chaos check")
 	file := flag.String("json", "", "file to write the results to, as JSON")
-	verbose := flag.Bool("v", false, "print the faults, the errors that clients returned, and all violations")
+	verbose := flag.Bool("v", false,
+		"print the faults, the errors and the standard error of clients, and the first violations of each kind")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	o := settings{lasts: *lasts, record: *record, faults: selection{only: split(*only), without: split(*without)}}

@@ -3,6 +3,7 @@ package cached
 
 import (
 	"context"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -30,6 +31,9 @@ func Print(ctx context.Context, j *adapter.Judge, o cache.Options) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	defer func() { stop(); waiting.Wait() }()
 	for _, r := range j.Resources {
 		kind, err := o.Mapper.KindFor(r)
 		if err != nil {
@@ -45,7 +49,7 @@ func Print(ctx context.Context, j *adapter.Judge, o cache.Options) error {
 		if err != nil {
 			return err
 		}
-		go synced(ctx)
+		waiting.Go(func() { synced(ctx) })
 	}
 	return objects.Start(ctx)
 }

@@ -4,6 +4,7 @@ package handlers
 
 import (
 	"context"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,8 +40,10 @@ func Print(
 		if err != nil {
 			return err
 		}
-		go synced(ctx)
+		var waiting sync.WaitGroup
+		waiting.Go(func() { synced(ctx) })
 		i.RunWithContext(ctx)
+		waiting.Wait()
 		return nil
 	})
 }
